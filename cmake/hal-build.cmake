@@ -1,0 +1,176 @@
+# How the project's own targets are built. Not installed; ports need hal-functions.cmake only.
+find_package(Threads REQUIRED)
+
+# hal_glob(OUT PATTERN…): files under the project that match, in a fixed order, looked up each build.
+function(hal_glob out)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_SOURCE_DIR}/")
+  file(GLOB _files CONFIGURE_DEPENDS ${ARGN})
+  list(SORT _files)
+  set(${out} "${_files}" PARENT_SCOPE)
+endfunction()
+
+# hal_install(…): install(…), but nothing for a checkout, which uses its own folders.
+function(hal_install)
+  if(NOT SKBUILD_STATE STREQUAL "editable")
+    install(${ARGN})
+  endif()
+endfunction()
+
+# Language, warnings and sanitizers of everything that the project compiles.
+function(hal_project_target target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 11 C_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(HAL_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(HAL_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${HAL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    target_link_options(${target} PRIVATE -fsanitize=${HAL_SANITIZE})
+  endif()
+endfunction()
+
+# Called by hal_add_port for ports of this project.
+function(hal_project_port target)
+  hal_project_target(${target})
+  if(NOT HAL_SANITIZE AND NOT APPLE)
+    target_link_options(${target} PRIVATE "LINKER:-z,defs") # a port imports nothing of the host
+  endif()
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/conformance/")
+    return() # a broken port stays in the build folder; certification finds it by its path
+  endif()
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
+  hal_install(TARGETS ${target} LIBRARY DESTINATION hal/_lib)
+endfunction()
+
+function(hal_add_headers)
+  add_library(hal_headers INTERFACE)
+  add_library(hal::headers ALIAS hal_headers)
+  target_include_directories(hal_headers INTERFACE "${CMAKE_SOURCE_DIR}/include"
+    "${CMAKE_SOURCE_DIR}/vendors" "${CMAKE_SOURCE_DIR}/vendors/kit")
+endfunction()
+
+# libhal.so, and hal_static: the same objects with every symbol within reach, for C tests.
+function(hal_build_libhal)
+  add_library(hal_objects OBJECT ${ARGN})
+  hal_project_target(hal_objects)
+  target_include_directories(hal_objects PUBLIC "${CMAKE_SOURCE_DIR}/hal/native")
+  target_link_libraries(hal_objects PUBLIC hal_headers Threads::Threads ${CMAKE_DL_LIBS} m)
+
+  add_library(libhal SHARED $<TARGET_OBJECTS:hal_objects>)
+  add_library(hal::hal ALIAS libhal)
+  hal_project_target(libhal)
+  set_target_properties(libhal PROPERTIES OUTPUT_NAME hal LINKER_LANGUAGE C
+    LIBRARY_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
+  target_link_libraries(libhal PUBLIC hal_headers PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
+  if(NOT APPLE)
+    set(_map "${CMAKE_SOURCE_DIR}/cmake/libhal.map")
+    target_link_options(libhal PRIVATE "LINKER:--version-script=${_map}")
+    set_property(TARGET libhal APPEND PROPERTY LINK_DEPENDS "${_map}")
+  endif()
+  hal_install(TARGETS libhal LIBRARY DESTINATION hal/_lib)
+
+  add_library(hal_static STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hal_objects>)
+  set_target_properties(hal_static PROPERTIES LINKER_LANGUAGE C)
+  target_include_directories(hal_static PUBLIC "${CMAKE_SOURCE_DIR}/hal/native")
+  target_link_libraries(hal_static PUBLIC hal_headers Threads::Threads ${CMAKE_DL_LIBS} m)
+endfunction()
+
+function(hal_build_kit)
+  add_library(hal_kit STATIC ${ARGN})
+  add_library(hal::kit ALIAS hal_kit)
+  hal_project_target(hal_kit)
+  set_target_properties(hal_kit PROPERTIES C_VISIBILITY_PRESET hidden
+    ARCHIVE_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
+  target_link_libraries(hal_kit PUBLIC hal_headers Threads::Threads m)
+  hal_install(TARGETS hal_kit ARCHIVE DESTINATION hal/_lib)
+endfunction()
+
+# hal._native: cffi's C source, made from the generated declarations, against the limited API.
+function(hal_build_python)
+  set(_cdefs "${CMAKE_SOURCE_DIR}/hal/_generated/cdef.h")
+  if(NOT EXISTS "${_cdefs}")
+    message(STATUS "hal/_generated/cdef.h is absent: hal._native is not built")
+    return()
+  endif()
+  find_package(Python 3.11 COMPONENTS Interpreter Development.SABIModule)
+  if(NOT Python_Development.SABIModule_FOUND)
+    if(DEFINED SKBUILD)
+      message(FATAL_ERROR "The headers of Python are missing. Debian: apt-get install python3-dev")
+    endif()
+    message(STATUS "The headers of Python are missing: hal._native is not built")
+    return()
+  endif()
+  set(_includes --include hal/hal.h)
+  if(EXISTS "${CMAKE_SOURCE_DIR}/hal/_generated/loader_cdef.h")
+    list(APPEND _cdefs "${CMAKE_SOURCE_DIR}/hal/_generated/loader_cdef.h")
+    list(APPEND _includes --include hal/loader.h)
+  endif()
+  set(_source "${CMAKE_CURRENT_BINARY_DIR}/hal_native_module.c")
+  set(_script "${CMAKE_SOURCE_DIR}/hal/native/build_ffi.py")
+  add_custom_command(OUTPUT "${_source}"
+    COMMAND "${Python_EXECUTABLE}" "${_script}" "${_source}" ${_cdefs} ${_includes}
+    DEPENDS "${_script}" ${_cdefs} VERBATIM)
+  python_add_library(hal_python MODULE USE_SABI 3.11 WITH_SOABI "${_source}")
+  set_target_properties(hal_python PROPERTIES OUTPUT_NAME _native C_STANDARD 11
+    BUILD_RPATH "$ORIGIN/_lib" INSTALL_RPATH "$ORIGIN/_lib" BUILD_WITH_INSTALL_RPATH ON)
+  target_link_libraries(hal_python PRIVATE libhal)
+  if(SKBUILD_STATE STREQUAL "editable")
+    set_target_properties(hal_python PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY "${CMAKE_SOURCE_DIR}/hal")
+  endif()
+  hal_install(TARGETS hal_python LIBRARY DESTINATION hal)
+endfunction()
+
+# tests/native/*.c: one program each; exit status 0 is a pass. They see libhal's and the kit's inside.
+# Build them with the target native_tests; ctest, or pytest tests/native, runs them.
+# fuzz targets in tests/fuzz/*.c define LLVMFuzzerTestOneInput; without clang a seeded driver runs them.
+function(hal_add_native_tests)
+  add_custom_target(native_tests)
+  hal_glob(_tests tests/native/*.c)
+  foreach(_test IN LISTS _tests)
+    cmake_path(GET _test STEM _name)
+    hal_add_test_program(test_${_name} "${_test}")
+    add_test(NAME ${_name} COMMAND test_${_name})
+    set_tests_properties(${_name} PROPERTIES TIMEOUT 120
+      ENVIRONMENT "HAL_LIB_DIR=${HAL_LIB_OUTPUT}")
+  endforeach()
+endfunction()
+
+function(hal_add_test_program target)
+  add_executable(${target} EXCLUDE_FROM_ALL ${ARGN})
+  add_dependencies(native_tests ${target})
+  hal_project_target(${target})
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_link_libraries(${target} PRIVATE hal_headers Threads::Threads m)
+  foreach(_library hal_static hal_kit)
+    if(TARGET ${_library})
+      target_link_libraries(${target} PRIVATE ${_library})
+    endif()
+  endforeach()
+endfunction()
+
+# The package files beside the libraries, and for a wheel the data in hal/_data.
+function(hal_install_all)
+  configure_file(cmake/hal-config-version.cmake.in
+    "${HAL_LIB_OUTPUT}/cmake/hal-config-version.cmake" @ONLY)
+  set(_package cmake/hal-config.cmake cmake/hal-functions.cmake cmake/hal-port.map)
+  foreach(_file IN LISTS _package)
+    cmake_path(GET _file FILENAME _name)
+    configure_file(${_file} "${HAL_LIB_OUTPUT}/cmake/${_name}" COPYONLY)
+  endforeach()
+  file(CONFIGURE OUTPUT "${HAL_LIB_OUTPUT}/cmake/hal-root.cmake"
+    CONTENT "set(_hal_root \"${CMAKE_SOURCE_DIR}\")\n")
+  hal_install(FILES ${_package} "${HAL_LIB_OUTPUT}/cmake/hal-config-version.cmake"
+    DESTINATION hal/_lib/cmake)
+  foreach(_folder include hcd conformance vendors/template vendors/kit)
+    if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${_folder}")
+      cmake_path(GET _folder PARENT_PATH _parent)
+      hal_install(DIRECTORY ${_folder} DESTINATION hal/_data/${_parent}
+        PATTERN "__pycache__" EXCLUDE PATTERN "vendors/kit/*.c" EXCLUDE)
+    endif()
+  endforeach()
+endfunction()
