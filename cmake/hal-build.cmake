@@ -124,9 +124,9 @@ function(hal_build_python)
   hal_install(TARGETS hal_python LIBRARY DESTINATION hal)
 endfunction()
 
-# tests/native/*.c: one program each; exit status 0 is a pass. They see libhal's and the kit's inside.
-# Build them with the target native_tests; ctest, or pytest tests/native, runs them.
-# fuzz targets in tests/fuzz/*.c define LLVMFuzzerTestOneInput; without clang a seeded driver runs them.
+# tests/native/*.c: one program each; exit status 0 is a pass. They see the inside of libhal and of
+# the kit. tests/fuzz/*.c: one fuzz target each, run for a fixed count of seeded inputs, or with
+# HAL_FUZZ linked with libFuzzer. The target native_tests builds them; ctest or pytest runs them.
 function(hal_add_native_tests)
   add_custom_target(native_tests)
   hal_glob(_tests tests/native/*.c)
@@ -134,9 +134,28 @@ function(hal_add_native_tests)
     cmake_path(GET _test STEM _name)
     hal_add_test_program(test_${_name} "${_test}")
     add_test(NAME ${_name} COMMAND test_${_name})
-    set_tests_properties(${_name} PROPERTIES TIMEOUT 120
-      ENVIRONMENT "HAL_LIB_DIR=${HAL_LIB_OUTPUT}")
   endforeach()
+  hal_glob(_targets tests/fuzz/*.c)
+  foreach(_target IN LISTS _targets)
+    cmake_path(GET _target STEM _name)
+    if(HAL_FUZZ)
+      hal_add_test_program(fuzz_${_name} "${_target}")
+      target_compile_options(fuzz_${_name} PRIVATE -fsanitize=fuzzer)
+      target_link_options(fuzz_${_name} PRIVATE -fsanitize=fuzzer)
+    else()
+      hal_add_test_program(fuzz_${_name} "${_target}" "${CMAKE_SOURCE_DIR}/tests/fuzz/driver/driver.c")
+    endif()
+    set(_corpus "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${_name}")
+    if(NOT IS_DIRECTORY "${_corpus}")
+      set(_corpus "")
+    endif()
+    add_test(NAME fuzz_${_name} COMMAND fuzz_${_name} -runs=20000 -seed=1 ${_corpus})
+  endforeach()
+  get_property(_all DIRECTORY PROPERTY TESTS)
+  if(_all)
+    set_tests_properties(${_all} PROPERTIES TIMEOUT 120
+      ENVIRONMENT "HAL_LIB_DIR=${HAL_LIB_OUTPUT};HAL_ROOT=${CMAKE_SOURCE_DIR}")
+  endif()
 endfunction()
 
 function(hal_add_test_program target)

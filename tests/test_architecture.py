@@ -1,0 +1,276 @@
+"""The laws of the source tree: floors, sizes, names, and what is generated.
+
+A module of `hal` may import only from its own floor and the floors it stands on. A new module
+needs a row in FLOORS: choose its floor before its code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FLOORS = {
+    1: {"_generated", "_paths", "errors", "dtypes", "_generate"},
+    2: {"hcd", "_native"},
+    3: {"port", "device", "memory", "stream", "event", "module", "launch", "graph"}
+    | {"collective", "profile"},
+    4: {"ir", "vil", "ops", "sim"},
+    5: {"dsl", "codegen", "tune", "trace", "testing", "parallel"},
+    6: {"certify", "convert", "migrate", "cli"},
+}
+FLOOR = {module: floor for floor, modules in FLOORS.items() for module in modules}
+STANDS_ON = {floor: set(range(1, floor + 1)) for floor in FLOORS} | {4: {1, 2, 4}}
+FACADE_FLOOR = 3  # what `import hal` gives: devices, memory, streams
+
+CODE_FOLDERS = ("hal", "include", "vendors", "sim", "conformance", "tests", "bench")
+FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "managers"}
+HARD_LINES = 800
+FUNCTION_LINES = 60
+
+
+def files(*suffixes: str, folders: tuple[str, ...] = CODE_FOLDERS) -> list[Path]:
+    """Return the files of the tree with one of the suffixes, generated ones included."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    hidden = {"__pycache__", "_lib", "_data"}
+    return sorted(
+        p for p in found if p.suffix in suffixes and not hidden & set(p.relative_to(ROOT).parts)
+    )
+
+
+def is_generated(path: Path) -> bool:
+    """Tell whether `python -m hal._generate` writes this file."""
+    name = path.relative_to(ROOT).as_posix()
+    prefixes = ("hal/_generated/", "hal/native/layers/", "vendors/template/")
+    return name.startswith(prefixes) or name in {"include/hal/hal.h", "hal/native/calls.h"}
+
+
+def handwritten(*suffixes: str) -> list[Path]:
+    """Return the files that a person writes."""
+    return [path for path in files(*suffixes) if not is_generated(path)]
+
+
+def shown(path: Path, line: int | None = None) -> str:
+    """Name a file, and perhaps a line, as a reader would type it."""
+    return path.relative_to(ROOT).as_posix() + (f":{line}" if line else "")
+
+
+def package_of(path: Path) -> list[str]:
+    """Return the dotted package that relative imports in this file start from."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return list(parts[:-1])
+
+
+def hal_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, module below hal) for each import of hal in a file, wherever it stands.
+
+    The empty module stands for the facade `hal` itself.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = package_of(path)
+            base = package[: len(package) - node.level + 1] if node.level else []
+            dotted = ".".join([*base, *([node.module] if node.module else [])])
+            names = [dotted] if dotted != "hal" else [f"hal.{a.name}" for a in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != "hal":
+                continue
+            below = parts[1] if len(parts) > 1 else ""
+            is_module = (ROOT / "hal" / below).is_dir() or (ROOT / f"hal/{below}.py").is_file()
+            yield node.lineno, below if is_module or below in FLOOR else ""
+
+
+def python_of_hal() -> list[tuple[Path, str]]:
+    """Return (file, module below hal) for all of hal but the facade and the build scripts."""
+    found = []
+    for path in files(".py", folders=("hal",)):
+        parts = path.relative_to(ROOT / "hal").parts
+        if parts[0] not in {"__init__.py", "native"}:
+            found.append((path, parts[0].removesuffix(".py")))
+    return found
+
+
+def test_every_module_of_hal_has_a_floor() -> None:
+    without = sorted({module for _, module in python_of_hal() if module not in FLOOR})
+    assert without == []
+
+
+def test_a_module_imports_only_from_floors_that_it_stands_on() -> None:
+    wrong = []
+    for path, module in python_of_hal():
+        floor = FLOOR.get(module, 6)
+        for line, imported in hal_imports(path):
+            below = FLOOR.get(imported, FACADE_FLOOR)
+            if imported == "" and "__version__" in path.read_text(encoding="utf-8"):
+                continue
+            if below not in STANDS_ON[floor]:
+                wrong.append(f"{shown(path, line)}: floor {floor} imports {imported or 'hal'}")
+    assert wrong == []
+
+
+def test_only_the_build_script_imports_cffi() -> None:
+    users = [
+        shown(path)
+        for path in files(".py", folders=("hal", "conformance"))
+        if re.search(r"^\s*(import|from) cffi\b", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert users == ["hal/native/build_ffi.py"]
+
+
+def test_conformance_imports_only_public_names_and_testing() -> None:
+    wrong = []
+    for path in files(".py", folders=("conformance",)):
+        for line, module in hal_imports(path):
+            if module.startswith("_"):
+                wrong.append(f"{shown(path, line)}: hal.{module}")
+    assert wrong == []
+
+
+def test_no_handwritten_file_is_longer_than_the_hard_limit() -> None:
+    lengths = {
+        shown(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in handwritten(".py", ".c", ".h")
+    }
+    assert {name: count for name, count in lengths.items() if count > HARD_LINES} == {}
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield (name, line, length without the docstring) of each function in a Python file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            first = node.body[0]
+            if ast.get_docstring(node) is not None:
+                length -= (first.end_lineno or first.lineno) - first.lineno + 1
+            yield node.name, node.lineno, length
+
+
+def c_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield (name, line, length) of each function in a C file formatted by clang-format."""
+    start, head = 0, ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if start and line.startswith("}"):
+            yield head.split("(")[0].split()[-1].lstrip("*"), start, number - start + 1
+            start, head = 0, ""
+        elif not start:
+            code = line.split("//")[0].rstrip()
+            head = "" if not code or code.startswith("#") else f"{head} {code}"
+            if code.endswith("{"):
+                opens = "(" in head and "=" not in head and "extern" not in head
+                start, head = (number, head) if opens else (0, "")
+            elif code.endswith((";", "}", "*/")):
+                head = ""
+
+
+def test_no_function_is_longer_than_the_limit() -> None:
+    wrong = [
+        f"{shown(path, line)}: {name} has {length} lines"
+        for path in handwritten(".py", ".c")
+        for name, line, length in (python_functions if path.suffix == ".py" else c_functions)(path)
+        if length >= FUNCTION_LINES
+    ]
+    assert wrong == []
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    named = [shown(p) for p in handwritten(".py", ".c", ".h") if p.stem in FORBIDDEN_NAMES]
+    assert named == []
+
+
+def test_python_packages_exist_only_in_hal() -> None:
+    folders = ("include", "hcd", "vendors", "sim", "conformance", "docs")
+    assert [p for folder in folders for p in (ROOT / folder).rglob("__init__.py")] == []
+
+
+def port_names() -> set[str]:
+    """Return the names of the ports: folders that make a shared library of their own."""
+    folders = {p.parent.name for p in (ROOT / "vendors").glob("*/CMakeLists.txt")}
+    return (folders - {"kit", "template"}) | {"sim"}
+
+
+def names_a_port(text: str, ports: set[str]) -> bool:
+    """Tell whether a string selects a port: its name, a device of it, or its library."""
+    return any(
+        re.fullmatch(rf"{port}|{port}:.*|(.*/)?hal_port_{port}(\.so)?", text) for port in ports
+    )
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, value) of the string literals in a Python or C file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, node.value
+    else:
+        for number, line in enumerate(text.splitlines(), 1):
+            yield from ((number, value) for value in re.findall(r'"([^"]*)"', line))
+
+
+def test_no_code_outside_a_port_names_it_but_for_one_default() -> None:
+    ports = port_names()
+    places = [
+        shown(path, line)
+        for path in files(".py", ".c", ".h", folders=("hal", "conformance"))
+        for line, value in strings(path)
+        if names_a_port(value, ports)
+    ]
+    assert len(places) <= 1, places
+
+
+def test_ports_include_only_the_header_and_the_kit() -> None:
+    wrong = []
+    for path in files(".c", ".h", folders=("vendors", "sim")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if found is None or found[1] == "hal/hal.h":
+                continue
+            own = (path.parent / found[1]).is_file() and ".." not in found[1]
+            kit = (ROOT / "vendors/kit" / found[1].removeprefix("kit/")).is_file()
+            if not own and not kit:
+                wrong.append(f"{shown(path, number)}: {found[1]}")
+    assert wrong == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    words = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "NotImplemented" + "Error")
+    marks = ("pytest.mark." + "skip", "pytest." + "skip", "x" + "fail(")
+    pattern = re.compile(r"\b(" + "|".join(words) + r")\b|" + "|".join(map(re.escape, marks)))
+    left = [
+        shown(path, number)
+        for path in handwritten(".py", ".c", ".h", ".yaml")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert left == []
+
+
+def test_generated_files_are_what_the_generator_writes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hal._generate", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["hal", "hal.cli", "hal.certify.cli"])
+def test_a_command_starts_without_heavy_packages(module: str) -> None:
+    heavy = {"numpy", "rich", "jsonschema", "yaml", "jinja2", "importlib.metadata", "torch"}
+    code = f"import sys, {module}; print(*sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == ([], "")
