@@ -1,0 +1,234 @@
+"""Turns the registry into the text of each generated file, through templates."""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import jinja2
+
+from hal._generate import layout
+from hal._generate.model import Function, Member, Registry, Rule
+from hal._generate.registry import words
+
+WIDTH = 100
+OUTPUTS = {
+    "hal.h.j2": "include/hal/hal.h",
+    "calls_public.h.j2": "include/hal/calls.h",
+    "calls_native.h.j2": "hal/native/calls.h",
+    "names.c.j2": "hal/native/layers/names.c",
+    "direct.c.j2": "hal/native/layers/direct.c",
+    "forward.c.j2": "hal/native/layers/forward.c",
+    "wrappers.c.j2": "hal/native/layers/wrappers.c",
+    "validate.c.j2": "hal/native/layers/validate.c",
+    "mutate.c.j2": "hal/native/layers/mutate.c",
+    "trace.c.j2": "hal/native/layers/trace.c",
+    "cdef.h.j2": "hal/_generated/cdef.h",
+    "init.py.j2": "hal/_generated/__init__.py",
+    "constants.py.j2": "hal/_generated/constants.py",
+    "functions.py.j2": "hal/_generated/functions.py",
+    "rules.py.j2": "hal/_generated/rules.py",
+    "port.c.j2": "vendors/template/port.c",
+    "layout.c.j2": "tests/golden/layout.c",
+    "interfaces.md.j2": "docs/interfaces/README.md",
+}
+PAGE, PAGES = "interface.md.j2", "docs/interfaces"
+LAYOUT = "tests/golden/layout.json"
+
+
+def comment(text: str, indent: int = 0, hang: int = 0, mark: str = "// ") -> str:
+    """Wrap text as comment lines; `hang` indents the lines after the first."""
+    head = " " * indent + mark
+    lines = [
+        line
+        for part in text.strip().split("\n\n")
+        for line in textwrap.wrap(
+            part, WIDTH, initial_indent=head, subsequent_indent=head + " " * hang,
+            break_long_words=False, break_on_hyphens=False,
+        )
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def fit(head: str, parts: list[str], tail: str) -> str:
+    """Lay out `head(part, part)tail` in at most 100 columns, as clang-format does."""
+    indent = re.match(r" *", head)
+    margin = " " * (len(indent.group()) if indent else 0)
+    line = head + ", ".join(parts) + tail
+    if len(line) <= WIDTH:
+        return line
+    column = head.rindex("(") + 1
+    if any(column + len(p) + len(tail) + 1 > WIDTH for p in parts):
+        column, head = len(margin) + 4, head + "\n" + margin + "    "
+    rows, row = [], ""
+    for number, part in enumerate(parts):
+        piece = part + (tail if number == len(parts) - 1 else ",")
+        if row and column + len(row) + 1 + len(piece) > WIDTH:
+            rows, row = [*rows, row], ""
+        row = f"{row} {piece}" if row else piece
+    return head + ("\n" + " " * column).join([*rows, row])
+
+
+def fold(text: str, indent: int) -> str:
+    """Break C code at spaces so that it fits, continuation lines indented by `indent`."""
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=" " * indent, break_long_words=False,
+        break_on_hyphens=False, drop_whitespace=True,
+    )  # fmt: skip
+
+
+def quote(text: str, column: int = 4) -> str:
+    """A C or Python string literal, in pieces where it is long."""
+    rows = textwrap.wrap(text, WIDTH - column - 6, drop_whitespace=False) or [""]
+    return ("\n" + " " * column).join(json.dumps(row, ensure_ascii=False) for row in rows)
+
+
+def remark(code: str, text: str, indent: int = 0) -> str:
+    """A line of code with its comment behind it, or above it where both do not fit."""
+    line = f"{' ' * indent}{code}  // {text}"
+    return line if len(line) <= WIDTH else f"{comment(text, indent)}\n{' ' * indent}{code}"
+
+
+def number(value: int, kind: str = "value") -> str:
+    """A C integer constant; flags are unsigned."""
+    suffix = "u" if kind == "flag" or value > 2**31 - 1 else ""
+    wide = "ll" if suffix and value >= 2**32 else ""
+    return f"{hex(value) if value > 2**31 - 1 else value}{suffix}{wide}"
+
+
+class Facts:
+    """Questions that templates ask about the registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.constants = {self.status(s.name): s.value for s in registry.statuses}
+        for group in registry.groups:
+            for value in group.values:
+                self.constants[f"HAL_{group.group}_{value.name}".upper()] = value.value
+        for struct in registry.all_structs:
+            if struct.minimum:
+                name = f"HAL_{struct.name.upper()}_MINIMUM"
+                self.constants[name] = layout.minimum(registry, struct)
+
+    @staticmethod
+    def status(name: str) -> str:
+        """The C constant of a status: only errors carry ERROR in their name."""
+        return f"HAL_{name}" if name in ("OK", "NOT_READY") else f"HAL_ERROR_{name}"
+
+    def sized(self, member: Member) -> bool:
+        """Whether a parameter points to one struct that starts with its size."""
+        struct = self.registry.struct(member.base)
+        return bool(struct and not struct.plain and member.stars == 1)
+
+    def kind(self, member: Member) -> str:
+        """How a value is shown: text, pointer, real, signed, handle, unsigned, array, struct."""
+        if member.array:
+            return "array"
+        if member.stars:
+            return "text" if member.type == "const char *" else "pointer"
+        if self.registry.struct(member.base):
+            return "struct"
+        if member.base in ("float", "double"):
+            return "real"
+        if member.base in {f"hal_{h.name}" for h in self.registry.handles}:
+            return "handle"
+        if member.base in {f"hal_{c.name}" for c in self.registry.callbacks}:
+            return "pointer"
+        return "unsigned" if member.base.startswith("uint") else "signed"
+
+    def outs(self, function: Function) -> list[Member]:
+        """The parameters that a call writes."""
+        return [p for p in function.params if p.dir != "in"]
+
+    def extent(self, function: Function, member: Member) -> str:
+        """C expression for the bytes behind an out parameter; 0 for a sized struct."""
+        length = function.length_of(member.name)
+        if not length:
+            return "0" if self.sized(member) or member.type == "void *" else f"sizeof(*{member.name})"
+        return length if member.base in ("void", "char") else f"{length} * sizeof(*{member.name})"
+
+    def broken(self, function: Function) -> list[Rule]:
+        """The port rules that the mutate layer breaks."""
+        return [r for r in function.rules if r.checked_by == "port" and r.breaking]
+
+    def shown(self, function: Function, rule: Rule) -> list[tuple[str, str, str]]:
+        """Values that explain a refusal: label, printf format, C expression."""
+        result, when, by_name = [], rule.when, {p.name: p for p in function.params}
+        for word in words(when):
+            name, _, leaf = word.partition("->")
+            if word in self.constants and word.endswith("_MINIMUM"):
+                result.append((word, "%llu", f"(unsigned long long){word}"))
+            if name not in by_name:
+                continue
+            member, value = by_name[name], word
+            if leaf:
+                struct = self.registry.struct(member.base)
+                member = next((f for f in struct.fields if f.name == leaf), None) if struct else None
+                if re.search(rf"\b{name} [!=]= 0", when):
+                    continue
+                if re.search(rf"HAL_HAS\({name}, {leaf}\)", when):
+                    value = f"(HAL_HAS({name}, {leaf}) ? {word} : 0)"
+            elif f"{name}->" in when or re.search(rf"\({name},", when):
+                continue
+            shape = {"unsigned": ("%llu", "unsigned long long"), "signed": ("%lld", "long long"),
+                     "handle": ("0x%llx", "unsigned long long")}  # fmt: skip
+            if member and (kind := self.kind(member)) in shape:
+                result.append((word, shape[kind][0], f"({shape[kind][1]}){value}"))
+            elif member and kind in ("pointer", "text") and not leaf:
+                result.append((word, "%s", f'{value} == 0 ? "NULL" : "given"'))
+        return result[:6]
+
+    def printed_structs(self) -> list[str]:
+        """Names of the structs that the trace layer shows, those inside others first."""
+        found: list[str] = []
+
+        def visit(type_name: str) -> None:
+            if struct := self.registry.struct(type_name):
+                for member in struct.fields:
+                    if not member.stars and not member.array:
+                        visit(member.base)
+                if struct.name not in found:
+                    found.append(struct.name)
+
+        for function in self.registry.functions:
+            for member in function.params:
+                if member.dir == "in" and member.stars == 1:
+                    visit(member.base)
+        return found
+
+    def in_order_of_work(self) -> list[Function]:
+        """Functions as a port author fills them in: tier by tier, optional ones last."""
+        return sorted(self.registry.functions, key=lambda f: (f.tier or 9, f.number))
+
+    def camel(self, name: str) -> str:
+        """`port_info` → `PortInfo`."""
+        return "".join(part.capitalize() for part in name.split("_"))
+
+
+def environment(registry: Registry) -> jinja2.Environment:
+    """The template engine with our filters and the registry in it."""
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    env.filters |= {"comment": comment, "quote": quote, "number": number}
+    env.filters |= {"fold": fold, "repr": repr, "remark": remark}
+    env.globals |= {"r": registry, "facts": Facts(registry), "fit": fit, "layout": layout}
+    return env
+
+
+def render(registry: Registry) -> dict[str, str]:
+    """Every generated file: path from the repository's root → text."""
+    env = environment(registry)
+    files = {
+        path: env.get_template(template).render()
+        for template, path in OUTPUTS.items()
+        if (Path(__file__).parent / "templates" / template).exists()
+    }
+    for interface in registry.interfaces:
+        if (Path(__file__).parent / "templates" / PAGE).exists():
+            files[f"{PAGES}/{interface.name}.md"] = env.get_template(PAGE).render(i=interface)
+    golden = layout.golden(registry, Facts(registry).constants)
+    files[LAYOUT] = json.dumps(golden, indent=1) + "\n"
+    return files
