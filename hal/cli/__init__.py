@@ -7,8 +7,6 @@ imported here, so that `hal --help` answers at once.
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -86,7 +84,7 @@ def group() -> None:
     """Describe a chip, load a port, run a kernel, certify it."""
 
 
-def run(command: Callable[..., Any], *, prog_name: str) -> int:
+def run(command: click.Command, *, prog_name: str, args: list[str] | None = None) -> int:
     """Run a click command and return its exit code; no user ever sees a traceback.
 
     An error of the hal.errors family becomes one message on stderr and its own exit code, Ctrl-C
@@ -94,7 +92,7 @@ def run(command: Callable[..., Any], *, prog_name: str) -> int:
     one line with exit code 3, and HAL_TRACEBACK=1 shows where it came from.
     """
     try:
-        result = command(prog_name=prog_name, standalone_mode=False)
+        result = command.main(args, prog_name=prog_name, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

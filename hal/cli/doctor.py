@@ -1,0 +1,283 @@
+"""`hal doctor`: what is installed, what is broken, and what to do about it.
+
+Every check answers with findings and never raises: a doctor that falls ill helps nobody. Vendor
+libraries are opened in a child process with a time limit, so one that crashes or hangs is a finding
+too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from hal import __version__, _paths
+
+OK, NOTE, BROKEN = "ok", "note", "broken"
+PORT_SECONDS = 20.0
+DISTRIBUTION = "hal-sdk"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. `state` is ok, note (works without it) or broken."""
+
+    area: str
+    name: str
+    state: str
+    text: str
+    advice: str = ""
+
+
+def check_python() -> Iterator[Finding]:
+    """The interpreter, this package, and every package that it needs."""
+    from importlib import metadata
+
+    where = "checkout" if _paths.is_checkout() else "wheel"
+    yield Finding("python", "python", OK, f"{platform.python_version()} in {sys.prefix}")
+    yield Finding("python", "hal", OK, f"{__version__}, {where} in {_paths.PACKAGE.parent}")
+    try:
+        needed = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        yield Finding(
+            "python",
+            DISTRIBUTION,
+            BROKEN,
+            "is importable but not installed, so no port is announced",
+            "pip install --no-build-isolation -e . (in the checkout)",
+        )
+        return
+    for line in needed:
+        if "extra ==" in line:
+            continue
+        name = line.split(";")[0].split(">")[0].split("=")[0].strip()
+        yield _check_package(name, line)
+
+
+def _check_package(name: str, wanted: str) -> Finding:
+    """Find one distribution that hal-sdk requires and import it."""
+    from importlib import metadata
+
+    module = {"PyYAML": "yaml"}.get(name, name)
+    try:
+        version = metadata.version(name)
+        importlib.import_module(module)
+    except metadata.PackageNotFoundError:
+        return Finding("python", name, BROKEN, "is not installed", f"pip install '{wanted}'")
+    except Exception as error:
+        return Finding(
+            "python",
+            name,
+            BROKEN,
+            f"does not import: {type(error).__name__}: {error}",
+            f"pip install --force-reinstall {name}",
+        )
+    return Finding("python", name, OK, version)
+
+
+def check_libraries() -> Iterator[Finding]:
+    """Check libhal, the extension module on it, and whether they are older than their sources."""
+    again = (
+        "cmake --build build/editable, or ./start build"
+        if _paths.is_checkout()
+        else "pip install --force-reinstall hal-sdk"
+    )
+    library = _paths.lib_dir() / "libhal.so"
+    if not library.is_file():
+        yield Finding("libraries", "libhal", BROKEN, f"{library} does not exist", again)
+        return
+    yield Finding("libraries", "libhal", OK, str(library))
+    try:
+        importlib.import_module("hal._native")
+    except Exception as error:
+        yield Finding("libraries", "hal._native", BROKEN, f"does not load: {error}", again)
+    else:
+        yield Finding("libraries", "hal._native", OK, "loads")
+    newer = _sources_newer_than(library)
+    if newer is not None:
+        yield Finding("libraries", "build", NOTE, f"is older than {newer}", again)
+
+
+def _sources_newer_than(library: Path) -> Path | None:
+    """Return a C source of libhal that changed after the library was built, or None."""
+    if not _paths.is_checkout():
+        return None
+    built = library.stat().st_mtime
+    native = _paths.PACKAGE / "native"
+    sources = [*native.rglob("*.[ch]"), *_paths.include_dir().rglob("*.h")]
+    newer = [path for path in sources if path.stat().st_mtime > built]
+    return min(newer, default=None)
+
+
+def check_data() -> Iterator[Finding]:
+    """The folders that the commands read, and the variables that move them."""
+    folders = {
+        "include": _paths.include_dir(),
+        "hcd": _paths.hcd_dir(),
+        "conformance": _paths.conformance_dir(),
+        "template": _paths.template_dir(),
+        "cmake": _paths.cmake_dir(),
+    }
+    for name, folder in folders.items():
+        if folder.is_dir():
+            yield Finding("data", name, OK, str(folder))
+        else:
+            advice = "Reinstall hal-sdk; a file of the package is missing."
+            yield Finding("data", name, BROKEN, f"{folder} does not exist", advice)
+    if _paths.LIBRARY_ENV in os.environ:
+        text = f"{_paths.LIBRARY_ENV}={os.environ[_paths.LIBRARY_ENV]}"
+        yield Finding("data", "environment", NOTE, f"{text} replaces the libraries")
+    for part in filter(None, os.environ.get("HAL_PORT_PATH", "").split(os.pathsep)):
+        if not Path(part).exists():
+            advice = "Correct HAL_PORT_PATH or unset it."
+            yield Finding("data", "HAL_PORT_PATH", BROKEN, f"{part} does not exist", advice)
+
+
+def check_ports() -> Iterator[Finding]:
+    """Each port that a package announces: does its library open, and has it the entry?"""
+    from importlib import metadata
+
+    announced = sorted(metadata.entry_points(group="hal.ports"), key=lambda entry: entry.name)
+    if not announced:
+        advice = "Install a port, or hal-sdk itself, which brings two."
+        yield Finding("ports", "hal.ports", BROKEN, "no package announces a port", advice)
+    for entry in announced:
+        package = entry.dist.name if entry.dist is not None else "?"
+        path = _port_file(entry.module, entry.attr)
+        required = BROKEN if package == DISTRIBUTION else NOTE
+        if path is None:
+            text = f"{entry.value} of {package} does not exist"
+            yield Finding("ports", entry.name, required, text, f"Reinstall {package}.")
+            continue
+        problem = _open_in_child(path)
+        if problem is None:
+            yield Finding("ports", entry.name, OK, str(path))
+        else:
+            text, advice = f"{path}: {problem}", f"Mend or uninstall {package}."
+            yield Finding("ports", entry.name, required, text, advice)
+
+
+def _port_file(package: str, name: str) -> Path | None:
+    """Find a file in a package's folder without importing the package's own code."""
+    import importlib.util
+
+    try:
+        spec = importlib.util.find_spec(package)
+    except ImportError:
+        return None
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        path = Path(folder) / name
+        if path.is_file():
+            return path
+    return None
+
+
+_CHILD = """
+import ctypes, sys
+try:
+    ctypes.CDLL(sys.argv[1]).hal_port_entry
+except (OSError, AttributeError) as error:
+    sys.exit(str(error))
+"""
+
+
+def _open_in_child(path: Path) -> str | None:
+    """Open a port's library in a process of its own; return what is wrong with it, or None."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(path)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PORT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"opening it takes more than {PORT_SECONDS:.0f} s"
+    if done.returncode < 0:
+        return f"opening it ends the process with signal {-done.returncode}"
+    return done.stderr.strip() or None if done.returncode else None
+
+
+def check_tools() -> Iterator[Finding]:
+    """What only the author of a port needs: a C compiler and CMake."""
+    advice = {
+        "C compiler": "Needed to build ports. Debian: apt-get install gcc",
+        "cmake": "Needed to build ports: pip install cmake ninja",
+    }
+    compiler = (os.environ.get("CC") or "cc").split()[0]
+    for name, command in (("C compiler", compiler), ("cmake", "cmake")):
+        path = shutil.which(command)
+        if path is None:
+            yield Finding("tools", name, NOTE, f"'{command}' is not there", advice[name])
+        else:
+            yield Finding("tools", name, OK, _version_line(path))
+
+
+def _version_line(path: str) -> str:
+    """Return the first line that a tool prints of its version, or its path."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return path
+    return next(iter(done.stdout.splitlines()), path)
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_python,
+    check_libraries,
+    check_data,
+    check_ports,
+    check_tools,
+)
+
+
+def examine() -> list[Finding]:
+    """Run every check; one that fails by itself is reported as a finding."""
+    found: list[Finding] = []
+    for check in CHECKS:
+        try:
+            found.extend(check())
+        except Exception as error:
+            name = check.__name__.removeprefix("check_")
+            text = f"this check failed: {type(error).__name__}: {error}"
+            found.append(Finding(name, name, BROKEN, text, "Please report it."))
+    return found
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def command(as_json: bool) -> int:
+    """Say what is installed, what is broken, and what to do.
+
+    Exits with 1 when something is broken that is needed; what is only noted works without.
+    """
+    found = examine()
+    broken = [finding for finding in found if finding.state == BROKEN]
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in found], indent=1))
+        return 1 if broken else 0
+    area = ""
+    for finding in found:
+        if finding.area != area:
+            area = finding.area
+            click.secho(area, bold=True)
+        colour = {OK: "green", NOTE: "yellow", BROKEN: "red"}[finding.state]
+        mark = click.style(f"{finding.state:6}", fg=colour)
+        click.echo(f"  {mark} {finding.name:14} {finding.text}")
+        if finding.advice:
+            click.echo(f"  {'':6} {'':14} → {finding.advice}")
+    noted = sum(finding.state == NOTE for finding in found)
+    click.echo(f"\n{len(found)} checked, {len(broken)} broken, {noted} noted")
+    return 1 if broken else 0
