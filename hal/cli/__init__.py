@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, n=2)
+            near = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.7)
             hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
             ctx.fail(f"There is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
