@@ -22,11 +22,9 @@ from hal._generate.model import (
 )
 
 COMMON, RETIRED, SCHEMA = "common.yaml", "retired.yaml", "registry.schema.json"
-SCALARS = {f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "char": 1,
-    "float": 4,
-    "double": 8,
-}
+SCALARS = {
+    f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)
+} | {"char": 1, "float": 4, "double": 8}
 
 
 class RegistryError(Exception):
@@ -177,9 +175,7 @@ class _Checker:
         elif function and status not in ("OK", *function["returns"]):
             self.refuse(rule, f"{function['name']} never returns {status}")
         if (way is None) == ("mutant" not in rule):
-            self.refuse(
-                rule, f"{rule['id']}: say how it is broken: `break` or `mutant`, one of them"
-            )
+            self.refuse(rule, f"{rule['id']}: say how it is broken: `break` or `mutant`, one of them")
         if way == "skip_check" and status == "OK":
             self.refuse(rule, f"{rule['id']}: a rule with status OK has no check to skip")
         if rule["checked_by"] == "host" and (function is None or way != "skip_check"):
@@ -212,9 +208,7 @@ def _build(common: Node, interfaces: list[Node], files: tuple[str, ...]) -> Regi
         return count[kind] - 1
 
     def rule(node: Node, call: str) -> Rule:
-        texts = {
-            key: node.get(key, "") for key in ("checked_by", "status", "text", "mutant", "when")
-        }
+        texts = {key: node.get(key, "") for key in ("checked_by", "status", "text", "mutant", "when")}
         number = next_number("rules")
         return Rule(
             id=node["id"], breaking=node.get("break", ""), function=call, number=number, **texts
@@ -267,9 +261,7 @@ def load(folder: Path) -> Registry:
     interfaces = sorted(documents.values(), key=lambda d: int(d["number"]))
     for name, document in documents.items():
         if name != f"{document['interface']}.yaml":
-            raise RegistryError(
-                f"{document.where}: the file of {document['interface']!r} is {name}"
-            )
+            raise RegistryError(f"{document.where}: the file of {document['interface']!r} is {name}")
     retired = read_yaml(folder / RETIRED)["retired"]
     if errors := _Checker(common, interfaces, retired).run():
         raise RegistryError("\n".join(errors))

@@ -144,9 +144,7 @@ class Facts:
         """C expression for the bytes behind an out parameter; 0 for a sized struct."""
         length = function.length_of(member.name)
         if not length:
-            return (
-                "0" if self.sized(member) or member.type == "void *" else f"sizeof(*{member.name})"
-            )
+            return "0" if self.sized(member) or member.type == "void *" else f"sizeof(*{member.name})"
         return length if member.base in ("void", "char") else f"{length} * sizeof(*{member.name})"
 
     def broken(self, function: Function) -> list[Rule]:
@@ -165,9 +163,7 @@ class Facts:
             member, value = by_name[name], word
             if leaf:
                 struct = self.registry.struct(member.base)
-                member = (
-                    next((f for f in struct.fields if f.name == leaf), None) if struct else None
-                )
+                member = next((f for f in struct.fields if f.name == leaf), None) if struct else None
                 if re.search(rf"\b{name} [!=]= 0", when):
                     continue
                 if re.search(rf"HAL_HAS\({name}, {leaf}\)", when):
