@@ -32,6 +32,7 @@ FACADE_FLOOR = 3  # what `import hal` gives: devices, memory, streams
 
 CODE_FOLDERS = ("hal", "include", "vendors", "sim", "conformance", "tests", "bench")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "managers"}
+GENERATED = {"include/hal/hal.h", "include/hal/calls.h", "hal/native/calls.h"}
 HARD_LINES = 800
 FUNCTION_LINES = 60
 
@@ -49,7 +50,7 @@ def is_generated(path: Path) -> bool:
     """Tell whether `python -m hal._generate` writes this file."""
     name = path.relative_to(ROOT).as_posix()
     prefixes = ("hal/_generated/", "hal/native/layers/", "vendors/template/")
-    return name.startswith(prefixes) or name in {"include/hal/hal.h", "hal/native/calls.h"}
+    return name.startswith(prefixes) or name in GENERATED
 
 
 def handwritten(*suffixes: str) -> list[Path]:
