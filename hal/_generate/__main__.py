@@ -19,7 +19,7 @@ def differences(root: Path, files: dict[str, str]) -> list[str]:
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         if old == text:
             continue
-        lines = list(difflib.unified_diff(old.split("\n"), text.split("\n"), name, name, "", "", 1, ""))
+        lines = list(difflib.unified_diff(old.split("\n"), text.split("\n"), n=1, lineterm=""))
         more = [f"… {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
         found.append("\n".join([f"{name} differs:", *lines[2:DIFF_LINES], *more]))
     return found
@@ -39,9 +39,9 @@ def write(root: Path, files: dict[str, str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the generator; 0 done or nothing differs, 1 something differs, 2 the registry is wrong."""
+    """Run the generator; 0 done or no difference, 1 a difference, 2 a wrong registry."""
     parser = argparse.ArgumentParser(prog="python -m hal._generate", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 on a difference")
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 on a difference")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help="the checkout")
     options = parser.parse_args(arguments)
     try:

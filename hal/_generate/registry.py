@@ -22,9 +22,11 @@ from hal._generate.model import (
 )
 
 COMMON, RETIRED, SCHEMA = "common.yaml", "retired.yaml", "registry.schema.json"
-SCALARS = {
-    f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)
-} | {"char": 1, "float": 4, "double": 8}
+SCALARS = {f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "char": 1,
+    "float": 4,
+    "double": 8,
+}
 
 
 class RegistryError(Exception):
@@ -46,11 +48,11 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> Iterator[Node]:
     result.where = f"{Path(loader.name).name}:{node.start_mark.line + 1}"
     yield result
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if key in result:
             line = key_node.start_mark.line + 1
             raise RegistryError(f"{Path(loader.name).name}:{line}: the key {key!r} stands twice")
-        result[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+        result[key] = loader.construct_object(value_node, deep=True)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
@@ -60,7 +62,7 @@ def read_yaml(path: Path) -> Node:
     """Read one YAML file into Nodes."""
     try:
         with path.open(encoding="utf-8") as stream:
-            document = yaml.load(stream, _Loader)  # noqa: S506 (a SafeLoader)
+            document = yaml.load(stream, _Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise RegistryError(f"{path.name}:{line}: {error.problem}") from error
@@ -175,7 +177,7 @@ class _Checker:
         elif function and status not in ("OK", *function["returns"]):
             self.refuse(rule, f"{function['name']} never returns {status}")
         if (way is None) == ("mutant" not in rule):
-            self.refuse(rule, f"{rule['id']}: say how it is broken: `break` or `mutant`, one of them")
+            self.refuse(rule, f"{rule['id']}: say how it is broken: either `break` or `mutant`")
         if way == "skip_check" and status == "OK":
             self.refuse(rule, f"{rule['id']}: a rule with status OK has no check to skip")
         if rule["checked_by"] == "host" and (function is None or way != "skip_check"):
@@ -208,7 +210,8 @@ def _build(common: Node, interfaces: list[Node], files: tuple[str, ...]) -> Regi
         return count[kind] - 1
 
     def rule(node: Node, call: str) -> Rule:
-        texts = {key: node.get(key, "") for key in ("checked_by", "status", "text", "mutant", "when")}
+        keys = ("checked_by", "status", "text", "mutant", "when")
+        texts = {key: node.get(key, "") for key in keys}
         number = next_number("rules")
         return Rule(
             id=node["id"], breaking=node.get("break", ""), function=call, number=number, **texts
@@ -261,7 +264,7 @@ def load(folder: Path) -> Registry:
     interfaces = sorted(documents.values(), key=lambda d: int(d["number"]))
     for name, document in documents.items():
         if name != f"{document['interface']}.yaml":
-            raise RegistryError(f"{document.where}: the file of {document['interface']!r} is {name}")
+            raise RegistryError(f"{name}:1: it describes {document['interface']!r}")
     retired = read_yaml(folder / RETIRED)["retired"]
     if errors := _Checker(common, interfaces, retired).run():
         raise RegistryError("\n".join(errors))

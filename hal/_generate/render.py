@@ -60,7 +60,8 @@ def fit(head: str, parts: list[str], tail: str) -> str:
     column = head.rindex("(") + 1
     if any(column + len(p) + len(tail) + 1 > WIDTH for p in parts):
         column, head = len(margin) + 4, head + "\n" + margin + "    "
-    rows, row = [], ""
+    rows: list[str] = []
+    row = ""
     for number, part in enumerate(parts):
         piece = part + (tail if number == len(parts) - 1 else ",")
         if row and column + len(row) + 1 + len(piece) > WIDTH:
@@ -87,6 +88,21 @@ def remark(code: str, text: str, indent: int = 0) -> str:
     """A line of code with its comment behind it, or above it where both do not fit."""
     line = f"{' ' * indent}{code}  // {text}"
     return line if len(line) <= WIDTH else f"{comment(text, indent)}\n{' ' * indent}{code}"
+
+
+def pydoc(text: str, indent: int) -> str:
+    """A Python docstring of one sentence."""
+    body = textwrap.wrap(text.replace("\\", "\\\\"), WIDTH - indent - 6)
+    return " " * indent + '"""' + ("\n" + " " * indent).join(body) + '"""'
+
+
+def tuple_text(items: list[str], indent: int) -> str:
+    """A Python tuple of code pieces, laid out as ruff does."""
+    line = "(" + ", ".join(items) + ("," * (len(items) == 1)) + ")"
+    if indent + len(line) + 1 <= WIDTH:
+        return line
+    margin = " " * indent
+    return "(\n" + "".join(f"{margin}    {item},\n" for item in items) + f"{margin})"
 
 
 def number(value: int, kind: str = "value") -> str:
@@ -144,7 +160,8 @@ class Facts:
         """C expression for the bytes behind an out parameter; 0 for a sized struct."""
         length = function.length_of(member.name)
         if not length:
-            return "0" if self.sized(member) or member.type == "void *" else f"sizeof(*{member.name})"
+            whole = self.sized(member) or member.type == "void *"
+            return "0" if whole else f"sizeof(*{member.name})"
         return length if member.base in ("void", "char") else f"{length} * sizeof(*{member.name})"
 
     def broken(self, function: Function) -> list[Rule]:
@@ -160,10 +177,12 @@ class Facts:
                 result.append((word, "%llu", f"(unsigned long long){word}"))
             if name not in by_name:
                 continue
-            member, value = by_name[name], word
+            member: Member | None = by_name[name]
+            value = word
             if leaf:
-                struct = self.registry.struct(member.base)
-                member = next((f for f in struct.fields if f.name == leaf), None) if struct else None
+                struct = self.registry.struct(by_name[name].base)
+                fields = struct.fields if struct else ()
+                member = next((f for f in fields if f.name == leaf), None)
                 if re.search(rf"\b{name} [!=]= 0", when):
                     continue
                 if re.search(rf"HAL_HAS\({name}, {leaf}\)", when):
@@ -213,7 +232,8 @@ def environment(registry: Registry) -> jinja2.Environment:
         keep_trailing_newline=True,
     )  # fmt: skip
     env.filters |= {"comment": comment, "quote": quote, "number": number}
-    env.filters |= {"fold": fold, "repr": repr, "remark": remark}
+    env.filters |= {"fold": fold, "remark": remark, "pydoc": pydoc}
+    env.filters |= {"json": lambda v: json.dumps(v, ensure_ascii=False), "tuple": tuple_text}
     env.globals |= {"r": registry, "facts": Facts(registry), "fit": fit, "layout": layout}
     return env
 

@@ -1345,13 +1345,13 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Any thread may call it at any time.
   // Answers OK, UNSUPPORTED.
   // HAL-COL-090 OK: Several ranks of one thread take part in a collective inside a group.
-  int32_t (*group_begin)();
+  int32_t (*group_begin)(void);
 
   // Starts what the group holds.
   // Tier 3 [else: the loader's algorithms over copy_peer]. Any thread may call it at any time.
   // Answers OK, INVALID_STATE, TIMEOUT, PEER_FAILED, UNSUPPORTED.
   // HAL-COL-091 INVALID_STATE: An end without a begin is refused.
-  int32_t (*group_end)();
+  int32_t (*group_end)(void);
 
   // Ends all work of the communicator with PEER_FAILED. It never blocks.
   //   comm (in): The communicator.
