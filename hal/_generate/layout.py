@@ -2,62 +2,52 @@
 
 from typing import Any
 
-from hal._generate.model import Member, Registry, Struct
-from hal._generate.registry import SCALARS
+from hal._generate.registry import SCALARS, Node
 
 POINTER_BYTES = 8
+ROOT = {"size": 8, "abi_major": 4, "abi_minor": 4}
+ROOT |= dict.fromkeys(("name", "vendor", "version", "build_id"), POINTER_BYTES)
 
 
-def _base_layout(registry: Registry, member: Member) -> tuple[int, int]:
-    """Size and alignment of one element of a member."""
-    if member.stars:
-        return POINTER_BYTES, POINTER_BYTES
-    if member.base in SCALARS:
-        return SCALARS[member.base], SCALARS[member.base]
-    if struct := registry.struct(member.base):
-        layout = struct_layout(registry, struct)
-        return layout["size"], layout["align"]
-    return POINTER_BYTES, POINTER_BYTES  # handles and callbacks
-
-
-def struct_layout(registry: Registry, struct: Struct) -> dict[str, Any]:
-    """Size, alignment, and offset and size of each field."""
+def _lay_out(members: list[tuple[str, int, int, int]]) -> dict[str, Any]:
+    """Place members (name, element size, alignment, count) one after the other."""
     offset, align, fields = 0, 1, {}
-    for member in struct.fields:
-        size, own = _base_layout(registry, member)
+    for name, size, own, count in members:
         offset = -(-offset // own) * own
-        fields[member.name] = {"offset": offset, "size": size * (member.array or 1)}
-        offset += size * (member.array or 1)
+        fields[name] = {"offset": offset, "size": size * count}
+        offset += size * count
         align = max(align, own)
     return {"size": -(-offset // align) * align, "align": align, "fields": fields}
 
 
-def minimum(registry: Registry, struct: Struct) -> int:
+def struct_layout(registry: Node, struct: Node) -> dict[str, Any]:
+    """Size, alignment, and offset and size of each field."""
+    members = []
+    inner = {f"hal_{s.name}": s for s in registry.all_structs}
+    for member in struct.fields:
+        size = align = (
+            SCALARS.get(member.base, POINTER_BYTES) if not member.stars else POINTER_BYTES
+        )
+        if not member.stars and member.base in inner:
+            nested = struct_layout(registry, inner[member.base])
+            size, align = nested["size"], nested["align"]
+        members.append((member.name, size, align, member.array or 1))
+    return _lay_out(members)
+
+
+def minimum(registry: Node, struct: Node) -> int:
     """Bytes that a caller's size must cover: up to the end of the field `minimum`."""
     last = struct_layout(registry, struct)["fields"][struct.minimum]
     return int(last["offset"] + last["size"])
 
 
-def tables(registry: Registry) -> dict[str, list[str]]:
-    """Members of each function table and of the root, after their size, in order."""
-    result = {f"{i.name}_table": [f.verb for f in i.functions] for i in registry.interfaces}
-    head = ["abi_major", "abi_minor", "name", "vendor", "version", "build_id"]
-    return result | {"port_root": head + [i.member for i in registry.interfaces]}
-
-
-def golden(registry: Registry, constants: dict[str, int]) -> dict[str, Any]:
-    """The layout file's content: ABI version, constants, structs, tables."""
-    structs = {}
-    for struct in registry.all_structs:
-        layout = struct_layout(registry, struct)
-        structs[f"hal_{struct.name}"] = {"size": layout["size"], "fields": layout["fields"]}
-    for name, members in tables(registry).items():
-        offsets = {"size": {"offset": 0, "size": 8}}
-        at = 8
-        for member in members:
-            width = 4 if member.startswith("abi_") else POINTER_BYTES
-            offsets[member] = {"offset": at, "size": width}
-            at += width
-        structs[f"hal_{name}"] = {"size": at, "fields": offsets}
-    abi = {"major": registry.major, "minor": registry.minor}
-    return {"abi": abi, "constants": constants, "structs": structs}
+def golden(registry: Node, constants: dict[str, int]) -> dict[str, Any]:
+    """The layout file's content: ABI version, constants, structs, tables and root."""
+    found = {f"hal_{s.name}": struct_layout(registry, s) for s in registry.all_structs}
+    for interface in registry.interfaces:
+        names = ["size", *(f.name for f in interface.functions)]
+        found[f"hal_{interface.interface}_table"] = _lay_out([(n, 8, 8, 1) for n in names])
+    root = ROOT | {interface.member: POINTER_BYTES for interface in registry.interfaces}
+    found["hal_port_root"] = _lay_out([(n, w, w, 1) for n, w in root.items()])
+    structs = {n: {"size": s["size"], "fields": s["fields"]} for n, s in found.items()}
+    return {"abi": registry.abi, "constants": constants, "structs": structs}

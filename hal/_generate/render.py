@@ -4,12 +4,12 @@ import json
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 from hal._generate import layout
-from hal._generate.model import Function, Member, Registry, Rule
-from hal._generate.registry import words
+from hal._generate.registry import Node
 
 WIDTH = 100
 OUTPUTS = {
@@ -72,10 +72,9 @@ def fit(head: str, parts: list[str], tail: str) -> str:
 
 def fold(text: str, indent: int) -> str:
     """Break C code at spaces so that it fits, continuation lines indented by `indent`."""
-    return textwrap.fill(
-        text, WIDTH, subsequent_indent=" " * indent, break_long_words=False,
-        break_on_hyphens=False, drop_whitespace=True,
-    )  # fmt: skip
+    text = text.replace(") {", ")\xa0{")
+    rows = textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return "\n".join(rows).replace("\xa0", " ")
 
 
 def quote(text: str, column: int = 4) -> str:
@@ -115,11 +114,11 @@ def number(value: int, kind: str = "value") -> str:
 class Facts:
     """Questions that templates ask about the registry."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Node) -> None:
         self.registry = registry
         self.constants = {self.status(s.name): s.value for s in registry.statuses}
         for group in registry.groups:
-            for value in group.values:
+            for value in group["values"]:
                 self.constants[f"HAL_{group.group}_{value.name}".upper()] = value.value
         for struct in registry.all_structs:
             if struct.minimum:
@@ -131,18 +130,26 @@ class Facts:
         """The C constant of a status: only errors carry ERROR in their name."""
         return f"HAL_{name}" if name in ("OK", "NOT_READY") else f"HAL_ERROR_{name}"
 
-    def sized(self, member: Member) -> bool:
+    def struct(self, type_name: str) -> Any:
+        """The struct with C type name `type_name`, if there is one."""
+        return next((s for s in self.registry.all_structs if f"hal_{s.name}" == type_name), None)
+
+    def length(self, function: Node, member: Node) -> str:
+        """The parameter that holds the length of parameter `member`, or an empty text."""
+        return next((str(p.name) for p in function.params if p.length_of == member.name), "")
+
+    def sized(self, member: Node) -> bool:
         """Whether a parameter points to one struct that starts with its size."""
-        struct = self.registry.struct(member.base)
+        struct = self.struct(member.base)
         return bool(struct and not struct.plain and member.stars == 1)
 
-    def kind(self, member: Member) -> str:
+    def kind(self, member: Node) -> str:
         """How a value is shown: text, pointer, real, signed, handle, unsigned, array, struct."""
         if member.array:
             return "array"
         if member.stars:
             return "text" if member.type == "const char *" else "pointer"
-        if self.registry.struct(member.base):
+        if self.struct(member.base):
             return "struct"
         if member.base in ("float", "double"):
             return "real"
@@ -152,62 +159,69 @@ class Facts:
             return "pointer"
         return "unsigned" if member.base.startswith("uint") else "signed"
 
-    def outs(self, function: Function) -> list[Member]:
+    def outs(self, function: Node) -> list[Node]:
         """The parameters that a call writes."""
         return [p for p in function.params if p.dir != "in"]
 
-    def extent(self, function: Function, member: Member) -> str:
+    def extent(self, function: Node, member: Node) -> str:
         """C expression for the bytes behind an out parameter; 0 for a sized struct."""
-        length = function.length_of(member.name)
+        length = self.length(function, member)
         if not length:
             whole = self.sized(member) or member.type == "void *"
             return "0" if whole else f"sizeof(*{member.name})"
         return length if member.base in ("void", "char") else f"{length} * sizeof(*{member.name})"
 
-    def broken(self, function: Function) -> list[Rule]:
+    def scalar_behind(self, member: Node) -> Node | None:
+        """What an out parameter points to, when that is one number or handle."""
+        target = Node(member, stars=0, type=member.base)
+        plain = member.stars == 1 and member.base not in ("void", "char")
+        return target if plain and self.kind(target) != "struct" else None
+
+    def broken(self, function: Node) -> list[Node]:
         """The port rules that the mutate layer breaks."""
         return [r for r in function.rules if r.checked_by == "port" and r.breaking]
 
-    def shown(self, function: Function, rule: Rule) -> list[tuple[str, str, str]]:
+    def shown(self, function: Node, rule: Node) -> list[tuple[str, str, str]]:
         """Values that explain a refusal: label, printf format, C expression."""
-        result, when, by_name = [], rule.when, {p.name: p for p in function.params}
-        for word in words(when):
-            name, _, leaf = word.partition("->")
-            if word in self.constants and word.endswith("_MINIMUM"):
+        when, params = rule.when, {p.name: p for p in function.params}
+        if tail := re.search(r"is_dirty\((\w+), (.*)\)", when):
+            size = f"(unsigned long long)hal_struct_size({tail[1]})"
+            return [
+                ("size", "%llu", size),
+                ("known size", "%llu", f"(unsigned long long){tail[2]}"),
+            ]
+        shape = {"unsigned": ("%llu", "unsigned long long"), "signed": ("%lld", "long long"),
+                 "handle": ("0x%llx", "unsigned long long")}  # fmt: skip
+        result = []
+        for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*(?:->[\w.]+)?", when)):
+            name, _, path = word.partition("->")
+            if word.endswith("_MINIMUM"):
                 result.append((word, "%llu", f"(unsigned long long){word}"))
-            if name not in by_name:
+            hidden = rf"\b{name} == 0" if path else rf"\b{name}(->|\))"
+            if name not in params or re.search(hidden, when):
                 continue
-            member: Member | None = by_name[name]
-            value = word
-            if leaf:
-                struct = self.registry.struct(by_name[name].base)
-                fields = struct.fields if struct else ()
-                member = next((f for f in fields if f.name == leaf), None)
-                if re.search(rf"\b{name} [!=]= 0", when):
-                    continue
-                if re.search(rf"HAL_HAS\({name}, {leaf}\)", when):
-                    value = f"(HAL_HAS({name}, {leaf}) ? {word} : 0)"
-            elif f"{name}->" in when or re.search(rf"\({name},", when):
-                continue
-            shape = {"unsigned": ("%llu", "unsigned long long"), "signed": ("%lld", "long long"),
-                     "handle": ("0x%llx", "unsigned long long")}  # fmt: skip
-            if member and (kind := self.kind(member)) in shape:
+            member: Any = params[name]
+            for leaf in path.split(".") if path else ():
+                member = next(f for f in self.struct(member.base).fields if f.name == leaf)
+            has = f"HAL_HAS({name}, {path})"
+            value = f"({has} ? {word} : 0)" if has in when else word
+            if (kind := self.kind(member)) in shape:
                 result.append((word, shape[kind][0], f"({shape[kind][1]}){value}"))
-            elif member and kind in ("pointer", "text") and not leaf:
+            elif kind in ("pointer", "text"):
                 result.append((word, "%s", f'{value} == 0 ? "NULL" : "given"'))
-        return result[:6]
+        return result
 
-    def printed_structs(self) -> list[str]:
-        """Names of the structs that the trace layer shows, those inside others first."""
-        found: list[str] = []
+    def printed_structs(self) -> list[Node]:
+        """The structs that the trace layer shows, those inside others first."""
+        found: list[Node] = []
 
         def visit(type_name: str) -> None:
-            if struct := self.registry.struct(type_name):
+            if struct := self.struct(type_name):
                 for member in struct.fields:
                     if not member.stars and not member.array:
                         visit(member.base)
-                if struct.name not in found:
-                    found.append(struct.name)
+                if struct not in found:
+                    found.append(struct)
 
         for function in self.registry.functions:
             for member in function.params:
@@ -215,7 +229,7 @@ class Facts:
                     visit(member.base)
         return found
 
-    def in_order_of_work(self) -> list[Function]:
+    def in_order_of_work(self) -> list[Node]:
         """Functions as a port author fills them in: tier by tier, optional ones last."""
         return sorted(self.registry.functions, key=lambda f: (f.tier or 9, f.number))
 
@@ -224,7 +238,7 @@ class Facts:
         return "".join(part.capitalize() for part in name.split("_"))
 
 
-def environment(registry: Registry) -> jinja2.Environment:
+def environment(registry: Node) -> jinja2.Environment:
     """The template engine with our filters and the registry in it."""
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -238,7 +252,7 @@ def environment(registry: Registry) -> jinja2.Environment:
     return env
 
 
-def render(registry: Registry) -> dict[str, str]:
+def render(registry: Node) -> dict[str, str]:
     """Every generated file: path from the repository's root → text."""
     env = environment(registry)
     files = {
@@ -248,7 +262,7 @@ def render(registry: Registry) -> dict[str, str]:
     }
     for interface in registry.interfaces:
         if (Path(__file__).parent / "templates" / PAGE).exists():
-            files[f"{PAGES}/{interface.name}.md"] = env.get_template(PAGE).render(i=interface)
+            files[f"{PAGES}/{interface.interface}.md"] = env.get_template(PAGE).render(i=interface)
     golden = layout.golden(registry, Facts(registry).constants)
     files[LAYOUT] = json.dumps(golden, indent=1) + "\n"
     return files

@@ -138,7 +138,7 @@ typedef struct hal_memory_ref {
   hal_memory memory;
   // Start of the range.
   uint64_t offset_bytes;
-  // Length of the range. (bytes)
+  // Length of the range.
   uint64_t bytes;
 } hal_memory_ref;
 
@@ -332,7 +332,7 @@ typedef struct hal_device_table {
 typedef struct hal_memory_desc {
   // sizeof(hal_memory_desc) in the caller's build. (bytes)
   uint64_t size;
-  // Length of the buffer; at least 1. (bytes)
+  // Length of the buffer; at least 1.
   uint64_t bytes;
   // A power of two; 0 takes the device's own.
   uint64_t alignment_bytes;
@@ -348,7 +348,7 @@ typedef struct hal_memory_desc {
 typedef struct hal_memory_facts {
   // sizeof(hal_memory_facts) in the caller's build. (bytes)
   uint64_t size;
-  // Length as asked for. (bytes)
+  // Length as asked for.
   uint64_t bytes;
   // Alignment of its start in device memory.
   uint64_t alignment_bytes;
@@ -446,7 +446,7 @@ typedef struct hal_memory_table {
 
   // Makes pinned host memory that the device copies from and to without staging.
   //   device (in): The device.
-  //   bytes (in, bytes): Length; at least 1.
+  //   bytes (in): Length; at least 1.
   //   out_pointer (out, owner: caller): The memory, aligned to 64 bytes.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // OUT_OF_MEMORY.
@@ -468,7 +468,7 @@ typedef struct hal_memory_table {
   // Pins host memory that the caller owns.
   //   device (in): The device.
   //   pointer (in): Start of the memory.
-  //   bytes (in, bytes): Length; at least 1.
+  //   bytes (in): Length; at least 1.
   // Optional [else: staged copies]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, INVALID_STATE, OUT_OF_MEMORY, UNSUPPORTED.
   // HAL-MEM-070 INVALID_VALUE: Memory is given and its length is not zero.
@@ -506,7 +506,7 @@ typedef struct hal_memory_table {
   // Makes a buffer of memory that the caller owns.
   //   device (in): The device.
   //   native (in): The runtime's own handle or address; it outlives the buffer.
-  //   bytes (in, bytes): Length; at least 1.
+  //   bytes (in): Length; at least 1.
   //   out_memory (out, owner: caller): The buffer; free leaves the memory alone.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
@@ -724,7 +724,7 @@ typedef struct hal_stream_table {
   // Calls a host function in stream order.
   //   stream (in): The stream.
   //   function (in): Called once on a thread of the port; it may not call the HAL.
-  //   user (in, NULL allowed when 1): Its argument.
+  //   user (in, NULL allowed): Its argument.
   // Optional [else: host-signalled events]. Calls on the same object are serialised by the caller.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
   // HAL-STR-050 INVALID_VALUE: A function is given.
@@ -1092,7 +1092,7 @@ typedef struct hal_operator_table {
   // Enqueues an operator.
   //   stream (in): The stream.
   //   desc (in): The use; read during the call.
-  //   workspace (in, NULL allowed when 1): Workspace as supports asked; NULL when none.
+  //   workspace (in, NULL allowed): Workspace as supports asked; NULL when none.
   // Optional [else: kernels generated from the tensor IR]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, UNSUPPORTED,
   // EXECUTION_FAILED, DEVICE_LOST.

@@ -7,588 +7,742 @@
 
 static int32_t direct_port_init(hal_layer *self, const hal_host *host) {
   const hal_entries *entries = self->state;
-  if (entries->port_init == NULL) return hal_layer_absent(self, "port.init");
+  if (entries->port_init == NULL) {
+    return hal_layer_absent(self, "port.init");
+  }
   const int32_t answer = entries->port_init(host);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.init", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.init", answer) : answer;
 }
 
 static int32_t direct_port_shutdown(hal_layer *self, uint64_t timeout_ns) {
   const hal_entries *entries = self->state;
-  if (entries->port_shutdown == NULL) return hal_layer_absent(self, "port.shutdown");
+  if (entries->port_shutdown == NULL) {
+    return hal_layer_absent(self, "port.shutdown");
+  }
   const int32_t answer = entries->port_shutdown(timeout_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.shutdown", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.shutdown", answer) : answer;
 }
 
 static int32_t direct_port_get_info(hal_layer *self, uint32_t key, uint64_t capacity,
                                     char *out_text, uint64_t *out_bytes) {
   const hal_entries *entries = self->state;
-  if (entries->port_get_info == NULL) return hal_layer_absent(self, "port.get_info");
+  if (entries->port_get_info == NULL) {
+    return hal_layer_absent(self, "port.get_info");
+  }
   const int32_t answer = entries->port_get_info(key, capacity, out_text, out_bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.get_info", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.get_info", answer) : answer;
 }
 
 static int32_t direct_port_device_count(hal_layer *self, uint32_t *out_count) {
   const hal_entries *entries = self->state;
-  if (entries->port_device_count == NULL) return hal_layer_absent(self, "port.device_count");
+  if (entries->port_device_count == NULL) {
+    return hal_layer_absent(self, "port.device_count");
+  }
   const int32_t answer = entries->port_device_count(out_count);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.device_count", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.device_count", answer) : answer;
 }
 
 static int32_t direct_port_last_error(hal_layer *self, hal_error *out_error) {
   const hal_entries *entries = self->state;
-  if (entries->port_last_error == NULL) return hal_layer_absent(self, "port.last_error");
+  if (entries->port_last_error == NULL) {
+    return hal_layer_absent(self, "port.last_error");
+  }
   const int32_t answer = entries->port_last_error(out_error);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.last_error", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.last_error", answer) : answer;
 }
 
 static int32_t direct_port_get_extension(hal_layer *self, const char *name, uint32_t version,
                                          const void **out_table) {
   const hal_entries *entries = self->state;
-  if (entries->port_get_extension == NULL) return hal_layer_absent(self, "port.get_extension");
+  if (entries->port_get_extension == NULL) {
+    return hal_layer_absent(self, "port.get_extension");
+  }
   const int32_t answer = entries->port_get_extension(name, version, out_table);
-  return answer >= 0 ? answer : hal_layer_failed(self, "port.get_extension", answer);
+  return answer < 0 ? hal_layer_failed(self, "port.get_extension", answer) : answer;
 }
 
 static int32_t direct_device_open(hal_layer *self, uint32_t index, hal_device *out_device) {
   const hal_entries *entries = self->state;
-  if (entries->device_open == NULL) return hal_layer_absent(self, "device.open");
+  if (entries->device_open == NULL) {
+    return hal_layer_absent(self, "device.open");
+  }
   const int32_t answer = entries->device_open(index, out_device);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.open", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.open", answer) : answer;
 }
 
 static int32_t direct_device_close(hal_layer *self, hal_device device, uint64_t timeout_ns) {
   const hal_entries *entries = self->state;
-  if (entries->device_close == NULL) return hal_layer_absent(self, "device.close");
+  if (entries->device_close == NULL) {
+    return hal_layer_absent(self, "device.close");
+  }
   const int32_t answer = entries->device_close(device, timeout_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.close", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.close", answer) : answer;
 }
 
 static int32_t direct_device_get_i64(hal_layer *self, hal_device device, const char *key,
                                      int64_t *out_value) {
   const hal_entries *entries = self->state;
-  if (entries->device_get_i64 == NULL) return hal_layer_absent(self, "device.get_i64");
+  if (entries->device_get_i64 == NULL) {
+    return hal_layer_absent(self, "device.get_i64");
+  }
   const int32_t answer = entries->device_get_i64(device, key, out_value);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.get_i64", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.get_i64", answer) : answer;
 }
 
 static int32_t direct_device_get_str(hal_layer *self, hal_device device, const char *key,
                                      uint64_t capacity, char *out_text, uint64_t *out_bytes) {
   const hal_entries *entries = self->state;
-  if (entries->device_get_str == NULL) return hal_layer_absent(self, "device.get_str");
+  if (entries->device_get_str == NULL) {
+    return hal_layer_absent(self, "device.get_str");
+  }
   const int32_t answer = entries->device_get_str(device, key, capacity, out_text, out_bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.get_str", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.get_str", answer) : answer;
 }
 
 static int32_t direct_device_synchronize(hal_layer *self, hal_device device, uint64_t timeout_ns) {
   const hal_entries *entries = self->state;
-  if (entries->device_synchronize == NULL) return hal_layer_absent(self, "device.synchronize");
+  if (entries->device_synchronize == NULL) {
+    return hal_layer_absent(self, "device.synchronize");
+  }
   const int32_t answer = entries->device_synchronize(device, timeout_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.synchronize", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.synchronize", answer) : answer;
 }
 
 static int32_t direct_device_peer_info(hal_layer *self, hal_device device, hal_device peer,
                                        uint32_t key, int64_t *out_value) {
   const hal_entries *entries = self->state;
-  if (entries->device_peer_info == NULL) return hal_layer_absent(self, "device.peer_info");
+  if (entries->device_peer_info == NULL) {
+    return hal_layer_absent(self, "device.peer_info");
+  }
   const int32_t answer = entries->device_peer_info(device, peer, key, out_value);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.peer_info", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.peer_info", answer) : answer;
 }
 
 static int32_t direct_device_reset(hal_layer *self, hal_device device) {
   const hal_entries *entries = self->state;
-  if (entries->device_reset == NULL) return hal_layer_absent(self, "device.reset");
+  if (entries->device_reset == NULL) {
+    return hal_layer_absent(self, "device.reset");
+  }
   const int32_t answer = entries->device_reset(device);
-  return answer >= 0 ? answer : hal_layer_failed(self, "device.reset", answer);
+  return answer < 0 ? hal_layer_failed(self, "device.reset", answer) : answer;
 }
 
 static int32_t direct_memory_alloc(hal_layer *self, hal_device device, const hal_memory_desc *desc,
                                    hal_memory *out_memory) {
   const hal_entries *entries = self->state;
-  if (entries->memory_alloc == NULL) return hal_layer_absent(self, "memory.alloc");
+  if (entries->memory_alloc == NULL) {
+    return hal_layer_absent(self, "memory.alloc");
+  }
   const int32_t answer = entries->memory_alloc(device, desc, out_memory);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.alloc", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.alloc", answer) : answer;
 }
 
 static int32_t direct_memory_free(hal_layer *self, hal_memory memory) {
   const hal_entries *entries = self->state;
-  if (entries->memory_free == NULL) return hal_layer_absent(self, "memory.free");
+  if (entries->memory_free == NULL) {
+    return hal_layer_absent(self, "memory.free");
+  }
   const int32_t answer = entries->memory_free(memory);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.free", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.free", answer) : answer;
 }
 
 static int32_t direct_memory_info(hal_layer *self, hal_memory memory, hal_memory_facts *out_info) {
   const hal_entries *entries = self->state;
-  if (entries->memory_info == NULL) return hal_layer_absent(self, "memory.info");
+  if (entries->memory_info == NULL) {
+    return hal_layer_absent(self, "memory.info");
+  }
   const int32_t answer = entries->memory_info(memory, out_info);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.info", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.info", answer) : answer;
 }
 
 static int32_t direct_memory_stats(hal_layer *self, hal_device device,
                                    hal_memory_figures *out_stats) {
   const hal_entries *entries = self->state;
-  if (entries->memory_stats == NULL) return hal_layer_absent(self, "memory.stats");
+  if (entries->memory_stats == NULL) {
+    return hal_layer_absent(self, "memory.stats");
+  }
   const int32_t answer = entries->memory_stats(device, out_stats);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.stats", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.stats", answer) : answer;
 }
 
 static int32_t direct_memory_host_alloc(hal_layer *self, hal_device device, uint64_t bytes,
                                         void **out_pointer) {
   const hal_entries *entries = self->state;
-  if (entries->memory_host_alloc == NULL) return hal_layer_absent(self, "memory.host_alloc");
+  if (entries->memory_host_alloc == NULL) {
+    return hal_layer_absent(self, "memory.host_alloc");
+  }
   const int32_t answer = entries->memory_host_alloc(device, bytes, out_pointer);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.host_alloc", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.host_alloc", answer) : answer;
 }
 
 static int32_t direct_memory_host_free(hal_layer *self, hal_device device, void *pointer) {
   const hal_entries *entries = self->state;
-  if (entries->memory_host_free == NULL) return hal_layer_absent(self, "memory.host_free");
+  if (entries->memory_host_free == NULL) {
+    return hal_layer_absent(self, "memory.host_free");
+  }
   const int32_t answer = entries->memory_host_free(device, pointer);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.host_free", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.host_free", answer) : answer;
 }
 
 static int32_t direct_memory_host_register(hal_layer *self, hal_device device, void *pointer,
                                            uint64_t bytes) {
   const hal_entries *entries = self->state;
-  if (entries->memory_host_register == NULL) return hal_layer_absent(self, "memory.host_register");
+  if (entries->memory_host_register == NULL) {
+    return hal_layer_absent(self, "memory.host_register");
+  }
   const int32_t answer = entries->memory_host_register(device, pointer, bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.host_register", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.host_register", answer) : answer;
 }
 
 static int32_t direct_memory_host_unregister(hal_layer *self, hal_device device, void *pointer) {
   const hal_entries *entries = self->state;
-  if (entries->memory_host_unregister == NULL) return hal_layer_absent(self, "memory.host_unregister");
+  if (entries->memory_host_unregister == NULL) {
+    return hal_layer_absent(self, "memory.host_unregister");
+  }
   const int32_t answer = entries->memory_host_unregister(device, pointer);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.host_unregister", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.host_unregister", answer) : answer;
 }
 
 static int32_t direct_memory_export_handle(hal_layer *self, hal_memory memory,
                                            hal_ipc_handle *out_handle) {
   const hal_entries *entries = self->state;
-  if (entries->memory_export_handle == NULL) return hal_layer_absent(self, "memory.export_handle");
+  if (entries->memory_export_handle == NULL) {
+    return hal_layer_absent(self, "memory.export_handle");
+  }
   const int32_t answer = entries->memory_export_handle(memory, out_handle);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.export_handle", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.export_handle", answer) : answer;
 }
 
 static int32_t direct_memory_import_handle(hal_layer *self, hal_device device,
                                            const hal_ipc_handle *handle, hal_memory *out_memory) {
   const hal_entries *entries = self->state;
-  if (entries->memory_import_handle == NULL) return hal_layer_absent(self, "memory.import_handle");
+  if (entries->memory_import_handle == NULL) {
+    return hal_layer_absent(self, "memory.import_handle");
+  }
   const int32_t answer = entries->memory_import_handle(device, handle, out_memory);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.import_handle", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.import_handle", answer) : answer;
 }
 
 static int32_t direct_memory_wrap(hal_layer *self, hal_device device, uint64_t native,
                                   uint64_t bytes, hal_memory *out_memory) {
   const hal_entries *entries = self->state;
-  if (entries->memory_wrap == NULL) return hal_layer_absent(self, "memory.wrap");
+  if (entries->memory_wrap == NULL) {
+    return hal_layer_absent(self, "memory.wrap");
+  }
   const int32_t answer = entries->memory_wrap(device, native, bytes, out_memory);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.wrap", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.wrap", answer) : answer;
 }
 
 static int32_t direct_memory_native_handle(hal_layer *self, hal_memory memory,
                                            uint64_t *out_native) {
   const hal_entries *entries = self->state;
-  if (entries->memory_native_handle == NULL) return hal_layer_absent(self, "memory.native_handle");
+  if (entries->memory_native_handle == NULL) {
+    return hal_layer_absent(self, "memory.native_handle");
+  }
   const int32_t answer = entries->memory_native_handle(memory, out_native);
-  return answer >= 0 ? answer : hal_layer_failed(self, "memory.native_handle", answer);
+  return answer < 0 ? hal_layer_failed(self, "memory.native_handle", answer) : answer;
 }
 
 static int32_t direct_transfer_copy(hal_layer *self, hal_stream stream, const hal_copy_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->transfer_copy == NULL) return hal_layer_absent(self, "transfer.copy");
+  if (entries->transfer_copy == NULL) {
+    return hal_layer_absent(self, "transfer.copy");
+  }
   const int32_t answer = entries->transfer_copy(stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "transfer.copy", answer);
+  return answer < 0 ? hal_layer_failed(self, "transfer.copy", answer) : answer;
 }
 
 static int32_t direct_transfer_fill(hal_layer *self, hal_stream stream,
                                     const hal_memory_ref *target, const void *pattern,
                                     uint32_t pattern_bytes) {
   const hal_entries *entries = self->state;
-  if (entries->transfer_fill == NULL) return hal_layer_absent(self, "transfer.fill");
+  if (entries->transfer_fill == NULL) {
+    return hal_layer_absent(self, "transfer.fill");
+  }
   const int32_t answer = entries->transfer_fill(stream, target, pattern, pattern_bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "transfer.fill", answer);
+  return answer < 0 ? hal_layer_failed(self, "transfer.fill", answer) : answer;
 }
 
 static int32_t direct_transfer_copy_peer(hal_layer *self, hal_stream stream,
                                          const hal_memory_ref *source,
                                          const hal_memory_ref *target) {
   const hal_entries *entries = self->state;
-  if (entries->transfer_copy_peer == NULL) return hal_layer_absent(self, "transfer.copy_peer");
+  if (entries->transfer_copy_peer == NULL) {
+    return hal_layer_absent(self, "transfer.copy_peer");
+  }
   const int32_t answer = entries->transfer_copy_peer(stream, source, target);
-  return answer >= 0 ? answer : hal_layer_failed(self, "transfer.copy_peer", answer);
+  return answer < 0 ? hal_layer_failed(self, "transfer.copy_peer", answer) : answer;
 }
 
 static int32_t direct_transfer_copy_2d(hal_layer *self, hal_stream stream,
                                        const hal_copy_2d_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->transfer_copy_2d == NULL) return hal_layer_absent(self, "transfer.copy_2d");
+  if (entries->transfer_copy_2d == NULL) {
+    return hal_layer_absent(self, "transfer.copy_2d");
+  }
   const int32_t answer = entries->transfer_copy_2d(stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "transfer.copy_2d", answer);
+  return answer < 0 ? hal_layer_failed(self, "transfer.copy_2d", answer) : answer;
 }
 
 static int32_t direct_stream_create(hal_layer *self, hal_device device, uint32_t flags,
                                     hal_stream *out_stream) {
   const hal_entries *entries = self->state;
-  if (entries->stream_create == NULL) return hal_layer_absent(self, "stream.create");
+  if (entries->stream_create == NULL) {
+    return hal_layer_absent(self, "stream.create");
+  }
   const int32_t answer = entries->stream_create(device, flags, out_stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.create", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.create", answer) : answer;
 }
 
 static int32_t direct_stream_destroy(hal_layer *self, hal_stream stream) {
   const hal_entries *entries = self->state;
-  if (entries->stream_destroy == NULL) return hal_layer_absent(self, "stream.destroy");
+  if (entries->stream_destroy == NULL) {
+    return hal_layer_absent(self, "stream.destroy");
+  }
   const int32_t answer = entries->stream_destroy(stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.destroy", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.destroy", answer) : answer;
 }
 
 static int32_t direct_stream_query(hal_layer *self, hal_stream stream) {
   const hal_entries *entries = self->state;
-  if (entries->stream_query == NULL) return hal_layer_absent(self, "stream.query");
+  if (entries->stream_query == NULL) {
+    return hal_layer_absent(self, "stream.query");
+  }
   const int32_t answer = entries->stream_query(stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.query", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.query", answer) : answer;
 }
 
 static int32_t direct_stream_synchronize(hal_layer *self, hal_stream stream, uint64_t timeout_ns) {
   const hal_entries *entries = self->state;
-  if (entries->stream_synchronize == NULL) return hal_layer_absent(self, "stream.synchronize");
+  if (entries->stream_synchronize == NULL) {
+    return hal_layer_absent(self, "stream.synchronize");
+  }
   const int32_t answer = entries->stream_synchronize(stream, timeout_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.synchronize", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.synchronize", answer) : answer;
 }
 
 static int32_t direct_stream_wait_event(hal_layer *self, hal_stream stream, hal_event event) {
   const hal_entries *entries = self->state;
-  if (entries->stream_wait_event == NULL) return hal_layer_absent(self, "stream.wait_event");
+  if (entries->stream_wait_event == NULL) {
+    return hal_layer_absent(self, "stream.wait_event");
+  }
   const int32_t answer = entries->stream_wait_event(stream, event);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.wait_event", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.wait_event", answer) : answer;
 }
 
 static int32_t direct_stream_host_call(hal_layer *self, hal_stream stream, hal_host_fn function,
                                        void *user) {
   const hal_entries *entries = self->state;
-  if (entries->stream_host_call == NULL) return hal_layer_absent(self, "stream.host_call");
+  if (entries->stream_host_call == NULL) {
+    return hal_layer_absent(self, "stream.host_call");
+  }
   const int32_t answer = entries->stream_host_call(stream, function, user);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.host_call", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.host_call", answer) : answer;
 }
 
 static int32_t direct_stream_wrap(hal_layer *self, hal_device device, uint64_t native,
                                   hal_stream *out_stream) {
   const hal_entries *entries = self->state;
-  if (entries->stream_wrap == NULL) return hal_layer_absent(self, "stream.wrap");
+  if (entries->stream_wrap == NULL) {
+    return hal_layer_absent(self, "stream.wrap");
+  }
   const int32_t answer = entries->stream_wrap(device, native, out_stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "stream.wrap", answer);
+  return answer < 0 ? hal_layer_failed(self, "stream.wrap", answer) : answer;
 }
 
 static int32_t direct_event_create(hal_layer *self, hal_device device, uint32_t flags,
                                    hal_event *out_event) {
   const hal_entries *entries = self->state;
-  if (entries->event_create == NULL) return hal_layer_absent(self, "event.create");
+  if (entries->event_create == NULL) {
+    return hal_layer_absent(self, "event.create");
+  }
   const int32_t answer = entries->event_create(device, flags, out_event);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.create", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.create", answer) : answer;
 }
 
 static int32_t direct_event_destroy(hal_layer *self, hal_event event) {
   const hal_entries *entries = self->state;
-  if (entries->event_destroy == NULL) return hal_layer_absent(self, "event.destroy");
+  if (entries->event_destroy == NULL) {
+    return hal_layer_absent(self, "event.destroy");
+  }
   const int32_t answer = entries->event_destroy(event);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.destroy", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.destroy", answer) : answer;
 }
 
 static int32_t direct_event_record(hal_layer *self, hal_event event, hal_stream stream) {
   const hal_entries *entries = self->state;
-  if (entries->event_record == NULL) return hal_layer_absent(self, "event.record");
+  if (entries->event_record == NULL) {
+    return hal_layer_absent(self, "event.record");
+  }
   const int32_t answer = entries->event_record(event, stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.record", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.record", answer) : answer;
 }
 
 static int32_t direct_event_query(hal_layer *self, hal_event event) {
   const hal_entries *entries = self->state;
-  if (entries->event_query == NULL) return hal_layer_absent(self, "event.query");
+  if (entries->event_query == NULL) {
+    return hal_layer_absent(self, "event.query");
+  }
   const int32_t answer = entries->event_query(event);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.query", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.query", answer) : answer;
 }
 
 static int32_t direct_event_synchronize(hal_layer *self, hal_event event, uint64_t timeout_ns) {
   const hal_entries *entries = self->state;
-  if (entries->event_synchronize == NULL) return hal_layer_absent(self, "event.synchronize");
+  if (entries->event_synchronize == NULL) {
+    return hal_layer_absent(self, "event.synchronize");
+  }
   const int32_t answer = entries->event_synchronize(event, timeout_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.synchronize", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.synchronize", answer) : answer;
 }
 
 static int32_t direct_event_signal(hal_layer *self, hal_event event, int32_t status) {
   const hal_entries *entries = self->state;
-  if (entries->event_signal == NULL) return hal_layer_absent(self, "event.signal");
+  if (entries->event_signal == NULL) {
+    return hal_layer_absent(self, "event.signal");
+  }
   const int32_t answer = entries->event_signal(event, status);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.signal", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.signal", answer) : answer;
 }
 
 static int32_t direct_event_elapsed_ns(hal_layer *self, hal_event start, hal_event end,
                                        int64_t *out_ns) {
   const hal_entries *entries = self->state;
-  if (entries->event_elapsed_ns == NULL) return hal_layer_absent(self, "event.elapsed_ns");
+  if (entries->event_elapsed_ns == NULL) {
+    return hal_layer_absent(self, "event.elapsed_ns");
+  }
   const int32_t answer = entries->event_elapsed_ns(start, end, out_ns);
-  return answer >= 0 ? answer : hal_layer_failed(self, "event.elapsed_ns", answer);
+  return answer < 0 ? hal_layer_failed(self, "event.elapsed_ns", answer) : answer;
 }
 
 static int32_t direct_module_load(hal_layer *self, hal_device device, const hal_module_desc *desc,
                                   hal_module *out_module) {
   const hal_entries *entries = self->state;
-  if (entries->module_load == NULL) return hal_layer_absent(self, "module.load");
+  if (entries->module_load == NULL) {
+    return hal_layer_absent(self, "module.load");
+  }
   const int32_t answer = entries->module_load(device, desc, out_module);
-  return answer >= 0 ? answer : hal_layer_failed(self, "module.load", answer);
+  return answer < 0 ? hal_layer_failed(self, "module.load", answer) : answer;
 }
 
 static int32_t direct_module_unload(hal_layer *self, hal_module module) {
   const hal_entries *entries = self->state;
-  if (entries->module_unload == NULL) return hal_layer_absent(self, "module.unload");
+  if (entries->module_unload == NULL) {
+    return hal_layer_absent(self, "module.unload");
+  }
   const int32_t answer = entries->module_unload(module);
-  return answer >= 0 ? answer : hal_layer_failed(self, "module.unload", answer);
+  return answer < 0 ? hal_layer_failed(self, "module.unload", answer) : answer;
 }
 
 static int32_t direct_module_get_kernel(hal_layer *self, hal_module module, const char *name,
                                         hal_kernel *out_kernel) {
   const hal_entries *entries = self->state;
-  if (entries->module_get_kernel == NULL) return hal_layer_absent(self, "module.get_kernel");
+  if (entries->module_get_kernel == NULL) {
+    return hal_layer_absent(self, "module.get_kernel");
+  }
   const int32_t answer = entries->module_get_kernel(module, name, out_kernel);
-  return answer >= 0 ? answer : hal_layer_failed(self, "module.get_kernel", answer);
+  return answer < 0 ? hal_layer_failed(self, "module.get_kernel", answer) : answer;
 }
 
 static int32_t direct_module_kernel_info(hal_layer *self, hal_kernel kernel, uint32_t key,
                                          int64_t *out_value) {
   const hal_entries *entries = self->state;
-  if (entries->module_kernel_info == NULL) return hal_layer_absent(self, "module.kernel_info");
+  if (entries->module_kernel_info == NULL) {
+    return hal_layer_absent(self, "module.kernel_info");
+  }
   const int32_t answer = entries->module_kernel_info(kernel, key, out_value);
-  return answer >= 0 ? answer : hal_layer_failed(self, "module.kernel_info", answer);
+  return answer < 0 ? hal_layer_failed(self, "module.kernel_info", answer) : answer;
 }
 
 static int32_t direct_module_serialize(hal_layer *self, hal_module module, uint64_t capacity,
                                        void *out_image, uint64_t *out_bytes) {
   const hal_entries *entries = self->state;
-  if (entries->module_serialize == NULL) return hal_layer_absent(self, "module.serialize");
+  if (entries->module_serialize == NULL) {
+    return hal_layer_absent(self, "module.serialize");
+  }
   const int32_t answer = entries->module_serialize(module, capacity, out_image, out_bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "module.serialize", answer);
+  return answer < 0 ? hal_layer_failed(self, "module.serialize", answer) : answer;
 }
 
 static int32_t direct_launch_launch(hal_layer *self, hal_stream stream, hal_kernel kernel,
                                     const hal_launch_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->launch_launch == NULL) return hal_layer_absent(self, "launch.launch");
+  if (entries->launch_launch == NULL) {
+    return hal_layer_absent(self, "launch.launch");
+  }
   const int32_t answer = entries->launch_launch(stream, kernel, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "launch.launch", answer);
+  return answer < 0 ? hal_layer_failed(self, "launch.launch", answer) : answer;
 }
 
 static int32_t direct_launch_suggest(hal_layer *self, hal_kernel kernel,
                                      const hal_launch_desc *desc, uint32_t *out_block) {
   const hal_entries *entries = self->state;
-  if (entries->launch_suggest == NULL) return hal_layer_absent(self, "launch.suggest");
+  if (entries->launch_suggest == NULL) {
+    return hal_layer_absent(self, "launch.suggest");
+  }
   const int32_t answer = entries->launch_suggest(kernel, desc, out_block);
-  return answer >= 0 ? answer : hal_layer_failed(self, "launch.suggest", answer);
+  return answer < 0 ? hal_layer_failed(self, "launch.suggest", answer) : answer;
 }
 
 static int32_t direct_operator_enumerate(hal_layer *self, hal_device device, uint32_t index,
                                          hal_operator_info *out_info) {
   const hal_entries *entries = self->state;
-  if (entries->operator_enumerate == NULL) return hal_layer_absent(self, "operator.enumerate");
+  if (entries->operator_enumerate == NULL) {
+    return hal_layer_absent(self, "operator.enumerate");
+  }
   const int32_t answer = entries->operator_enumerate(device, index, out_info);
-  return answer >= 0 ? answer : hal_layer_failed(self, "operator.enumerate", answer);
+  return answer < 0 ? hal_layer_failed(self, "operator.enumerate", answer) : answer;
 }
 
 static int32_t direct_operator_supports(hal_layer *self, hal_device device,
                                         const hal_operator_desc *desc,
                                         uint64_t *out_workspace_bytes) {
   const hal_entries *entries = self->state;
-  if (entries->operator_supports == NULL) return hal_layer_absent(self, "operator.supports");
+  if (entries->operator_supports == NULL) {
+    return hal_layer_absent(self, "operator.supports");
+  }
   const int32_t answer = entries->operator_supports(device, desc, out_workspace_bytes);
-  return answer >= 0 ? answer : hal_layer_failed(self, "operator.supports", answer);
+  return answer < 0 ? hal_layer_failed(self, "operator.supports", answer) : answer;
 }
 
 static int32_t direct_operator_run(hal_layer *self, hal_stream stream,
                                    const hal_operator_desc *desc, const hal_memory_ref *workspace) {
   const hal_entries *entries = self->state;
-  if (entries->operator_run == NULL) return hal_layer_absent(self, "operator.run");
+  if (entries->operator_run == NULL) {
+    return hal_layer_absent(self, "operator.run");
+  }
   const int32_t answer = entries->operator_run(stream, desc, workspace);
-  return answer >= 0 ? answer : hal_layer_failed(self, "operator.run", answer);
+  return answer < 0 ? hal_layer_failed(self, "operator.run", answer) : answer;
 }
 
 static int32_t direct_graph_begin(hal_layer *self, hal_stream stream) {
   const hal_entries *entries = self->state;
-  if (entries->graph_begin == NULL) return hal_layer_absent(self, "graph.begin");
+  if (entries->graph_begin == NULL) {
+    return hal_layer_absent(self, "graph.begin");
+  }
   const int32_t answer = entries->graph_begin(stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "graph.begin", answer);
+  return answer < 0 ? hal_layer_failed(self, "graph.begin", answer) : answer;
 }
 
 static int32_t direct_graph_end(hal_layer *self, hal_stream stream, hal_graph *out_graph) {
   const hal_entries *entries = self->state;
-  if (entries->graph_end == NULL) return hal_layer_absent(self, "graph.end");
+  if (entries->graph_end == NULL) {
+    return hal_layer_absent(self, "graph.end");
+  }
   const int32_t answer = entries->graph_end(stream, out_graph);
-  return answer >= 0 ? answer : hal_layer_failed(self, "graph.end", answer);
+  return answer < 0 ? hal_layer_failed(self, "graph.end", answer) : answer;
 }
 
 static int32_t direct_graph_launch(hal_layer *self, hal_graph graph, hal_stream stream) {
   const hal_entries *entries = self->state;
-  if (entries->graph_launch == NULL) return hal_layer_absent(self, "graph.launch");
+  if (entries->graph_launch == NULL) {
+    return hal_layer_absent(self, "graph.launch");
+  }
   const int32_t answer = entries->graph_launch(graph, stream);
-  return answer >= 0 ? answer : hal_layer_failed(self, "graph.launch", answer);
+  return answer < 0 ? hal_layer_failed(self, "graph.launch", answer) : answer;
 }
 
 static int32_t direct_graph_destroy(hal_layer *self, hal_graph graph) {
   const hal_entries *entries = self->state;
-  if (entries->graph_destroy == NULL) return hal_layer_absent(self, "graph.destroy");
+  if (entries->graph_destroy == NULL) {
+    return hal_layer_absent(self, "graph.destroy");
+  }
   const int32_t answer = entries->graph_destroy(graph);
-  return answer >= 0 ? answer : hal_layer_failed(self, "graph.destroy", answer);
+  return answer < 0 ? hal_layer_failed(self, "graph.destroy", answer) : answer;
 }
 
 static int32_t direct_graph_update_arguments(hal_layer *self, hal_graph graph, uint32_t node,
                                              const hal_argument *arguments,
                                              uint32_t argument_count) {
   const hal_entries *entries = self->state;
-  if (entries->graph_update_arguments == NULL) return hal_layer_absent(self, "graph.update_arguments");
+  if (entries->graph_update_arguments == NULL) {
+    return hal_layer_absent(self, "graph.update_arguments");
+  }
   const int32_t answer = entries->graph_update_arguments(graph, node, arguments, argument_count);
-  return answer >= 0 ? answer : hal_layer_failed(self, "graph.update_arguments", answer);
+  return answer < 0 ? hal_layer_failed(self, "graph.update_arguments", answer) : answer;
 }
 
 static int32_t direct_collective_unique_id(hal_layer *self, hal_unique_id *out_id) {
   const hal_entries *entries = self->state;
-  if (entries->collective_unique_id == NULL) return hal_layer_absent(self, "collective.unique_id");
+  if (entries->collective_unique_id == NULL) {
+    return hal_layer_absent(self, "collective.unique_id");
+  }
   const int32_t answer = entries->collective_unique_id(out_id);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.unique_id", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.unique_id", answer) : answer;
 }
 
 static int32_t direct_collective_comm_create(hal_layer *self, hal_device device,
                                              const hal_comm_desc *desc, hal_comm *out_comm) {
   const hal_entries *entries = self->state;
-  if (entries->collective_comm_create == NULL) return hal_layer_absent(self, "collective.comm_create");
+  if (entries->collective_comm_create == NULL) {
+    return hal_layer_absent(self, "collective.comm_create");
+  }
   const int32_t answer = entries->collective_comm_create(device, desc, out_comm);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.comm_create", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.comm_create", answer) : answer;
 }
 
 static int32_t direct_collective_comm_destroy(hal_layer *self, hal_comm comm) {
   const hal_entries *entries = self->state;
-  if (entries->collective_comm_destroy == NULL) return hal_layer_absent(self, "collective.comm_destroy");
+  if (entries->collective_comm_destroy == NULL) {
+    return hal_layer_absent(self, "collective.comm_destroy");
+  }
   const int32_t answer = entries->collective_comm_destroy(comm);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.comm_destroy", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.comm_destroy", answer) : answer;
 }
 
 static int32_t direct_collective_all_reduce(hal_layer *self, hal_comm comm, hal_stream stream,
                                             const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_all_reduce == NULL) return hal_layer_absent(self, "collective.all_reduce");
+  if (entries->collective_all_reduce == NULL) {
+    return hal_layer_absent(self, "collective.all_reduce");
+  }
   const int32_t answer = entries->collective_all_reduce(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.all_reduce", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.all_reduce", answer) : answer;
 }
 
 static int32_t direct_collective_all_gather(hal_layer *self, hal_comm comm, hal_stream stream,
                                             const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_all_gather == NULL) return hal_layer_absent(self, "collective.all_gather");
+  if (entries->collective_all_gather == NULL) {
+    return hal_layer_absent(self, "collective.all_gather");
+  }
   const int32_t answer = entries->collective_all_gather(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.all_gather", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.all_gather", answer) : answer;
 }
 
 static int32_t direct_collective_reduce_scatter(hal_layer *self, hal_comm comm, hal_stream stream,
                                                 const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_reduce_scatter == NULL) return hal_layer_absent(self, "collective.reduce_scatter");
+  if (entries->collective_reduce_scatter == NULL) {
+    return hal_layer_absent(self, "collective.reduce_scatter");
+  }
   const int32_t answer = entries->collective_reduce_scatter(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.reduce_scatter", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.reduce_scatter", answer) : answer;
 }
 
 static int32_t direct_collective_broadcast(hal_layer *self, hal_comm comm, hal_stream stream,
                                            const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_broadcast == NULL) return hal_layer_absent(self, "collective.broadcast");
+  if (entries->collective_broadcast == NULL) {
+    return hal_layer_absent(self, "collective.broadcast");
+  }
   const int32_t answer = entries->collective_broadcast(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.broadcast", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.broadcast", answer) : answer;
 }
 
 static int32_t direct_collective_send(hal_layer *self, hal_comm comm, hal_stream stream,
                                       const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_send == NULL) return hal_layer_absent(self, "collective.send");
+  if (entries->collective_send == NULL) {
+    return hal_layer_absent(self, "collective.send");
+  }
   const int32_t answer = entries->collective_send(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.send", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.send", answer) : answer;
 }
 
 static int32_t direct_collective_recv(hal_layer *self, hal_comm comm, hal_stream stream,
                                       const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_recv == NULL) return hal_layer_absent(self, "collective.recv");
+  if (entries->collective_recv == NULL) {
+    return hal_layer_absent(self, "collective.recv");
+  }
   const int32_t answer = entries->collective_recv(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.recv", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.recv", answer) : answer;
 }
 
 static int32_t direct_collective_group_begin(hal_layer *self) {
   const hal_entries *entries = self->state;
-  if (entries->collective_group_begin == NULL) return hal_layer_absent(self, "collective.group_begin");
+  if (entries->collective_group_begin == NULL) {
+    return hal_layer_absent(self, "collective.group_begin");
+  }
   const int32_t answer = entries->collective_group_begin();
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.group_begin", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.group_begin", answer) : answer;
 }
 
 static int32_t direct_collective_group_end(hal_layer *self) {
   const hal_entries *entries = self->state;
-  if (entries->collective_group_end == NULL) return hal_layer_absent(self, "collective.group_end");
+  if (entries->collective_group_end == NULL) {
+    return hal_layer_absent(self, "collective.group_end");
+  }
   const int32_t answer = entries->collective_group_end();
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.group_end", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.group_end", answer) : answer;
 }
 
 static int32_t direct_collective_abort(hal_layer *self, hal_comm comm) {
   const hal_entries *entries = self->state;
-  if (entries->collective_abort == NULL) return hal_layer_absent(self, "collective.abort");
+  if (entries->collective_abort == NULL) {
+    return hal_layer_absent(self, "collective.abort");
+  }
   const int32_t answer = entries->collective_abort(comm);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.abort", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.abort", answer) : answer;
 }
 
 static int32_t direct_collective_async_error(hal_layer *self, hal_comm comm, int32_t *out_status) {
   const hal_entries *entries = self->state;
-  if (entries->collective_async_error == NULL) return hal_layer_absent(self, "collective.async_error");
+  if (entries->collective_async_error == NULL) {
+    return hal_layer_absent(self, "collective.async_error");
+  }
   const int32_t answer = entries->collective_async_error(comm, out_status);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.async_error", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.async_error", answer) : answer;
 }
 
 static int32_t direct_collective_all_to_all(hal_layer *self, hal_comm comm, hal_stream stream,
                                             const hal_collective_desc *desc) {
   const hal_entries *entries = self->state;
-  if (entries->collective_all_to_all == NULL) return hal_layer_absent(self, "collective.all_to_all");
+  if (entries->collective_all_to_all == NULL) {
+    return hal_layer_absent(self, "collective.all_to_all");
+  }
   const int32_t answer = entries->collective_all_to_all(comm, stream, desc);
-  return answer >= 0 ? answer : hal_layer_failed(self, "collective.all_to_all", answer);
+  return answer < 0 ? hal_layer_failed(self, "collective.all_to_all", answer) : answer;
 }
 
 static int32_t direct_profile_clock(hal_layer *self, hal_device device, hal_clock *out_clock) {
   const hal_entries *entries = self->state;
-  if (entries->profile_clock == NULL) return hal_layer_absent(self, "profile.clock");
+  if (entries->profile_clock == NULL) {
+    return hal_layer_absent(self, "profile.clock");
+  }
   const int32_t answer = entries->profile_clock(device, out_clock);
-  return answer >= 0 ? answer : hal_layer_failed(self, "profile.clock", answer);
+  return answer < 0 ? hal_layer_failed(self, "profile.clock", answer) : answer;
 }
 
 static int32_t direct_profile_start(hal_layer *self, hal_device device, uint32_t mask) {
   const hal_entries *entries = self->state;
-  if (entries->profile_start == NULL) return hal_layer_absent(self, "profile.start");
+  if (entries->profile_start == NULL) {
+    return hal_layer_absent(self, "profile.start");
+  }
   const int32_t answer = entries->profile_start(device, mask);
-  return answer >= 0 ? answer : hal_layer_failed(self, "profile.start", answer);
+  return answer < 0 ? hal_layer_failed(self, "profile.start", answer) : answer;
 }
 
 static int32_t direct_profile_stop(hal_layer *self, hal_device device) {
   const hal_entries *entries = self->state;
-  if (entries->profile_stop == NULL) return hal_layer_absent(self, "profile.stop");
+  if (entries->profile_stop == NULL) {
+    return hal_layer_absent(self, "profile.stop");
+  }
   const int32_t answer = entries->profile_stop(device);
-  return answer >= 0 ? answer : hal_layer_failed(self, "profile.stop", answer);
+  return answer < 0 ? hal_layer_failed(self, "profile.stop", answer) : answer;
 }
 
 static int32_t direct_profile_drain(hal_layer *self, hal_device device, uint64_t capacity,
                                     hal_profile_record *out_records, uint64_t *out_count,
                                     uint64_t *out_dropped) {
   const hal_entries *entries = self->state;
-  if (entries->profile_drain == NULL) return hal_layer_absent(self, "profile.drain");
+  if (entries->profile_drain == NULL) {
+    return hal_layer_absent(self, "profile.drain");
+  }
   const int32_t answer = entries->profile_drain(device, capacity, out_records, out_count,
                                                 out_dropped);
-  return answer >= 0 ? answer : hal_layer_failed(self, "profile.drain", answer);
+  return answer < 0 ? hal_layer_failed(self, "profile.drain", answer) : answer;
 }
 
 static int32_t direct_profile_counter(hal_layer *self, hal_device device, const char *name,
                                       int64_t *out_value) {
   const hal_entries *entries = self->state;
-  if (entries->profile_counter == NULL) return hal_layer_absent(self, "profile.counter");
+  if (entries->profile_counter == NULL) {
+    return hal_layer_absent(self, "profile.counter");
+  }
   const int32_t answer = entries->profile_counter(device, name, out_value);
-  return answer >= 0 ? answer : hal_layer_failed(self, "profile.counter", answer);
+  return answer < 0 ? hal_layer_failed(self, "profile.counter", answer) : answer;
 }
 
 const hal_calls hal_direct_calls = {
