@@ -15,9 +15,12 @@ from typing import Any
 from hal.hcd.schema import Schema, branches
 
 CHECKED = frozenset(
-    "type enum const minimum maximum exclusiveMinimum minLength maxLength pattern minItems maxItems"
-    " uniqueItems items contains required properties minProperties allOf unevaluatedProperties"
-    " x-power-of-two".split()
+    {
+        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "x-power-of-two"),
+        *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "items"),
+        *("contains", "required", "properties", "minProperties", "allOf"),
+        "unevaluatedProperties",
+    }
 )
 """Keywords that are judged here; a test fails when the schema uses another."""
 

@@ -101,7 +101,9 @@ def _ids(checker: Checker, node: Node, language: Schema, path: str) -> None:
             if name and name in seen:
                 line = seen[name]
                 found = at(item, "id") or item
-                checker.refuse(found, f"{path}.{name}", f"the id is there twice; first at line {line}")
+                checker.refuse(
+                    found, f"{path}.{name}", f"the id is there twice; first at line {line}"
+                )
             elif name:
                 seen[name] = item.mark.line
             _ids(checker, item, language["items"], f"{path}.{name or index}")
@@ -141,7 +143,9 @@ def _units(checker: Checker) -> None:
             step = parents[step]
         if step in walked:
             chain = " -> ".join([*walked, step])
-            checker.refuse(at(unit, "parent") or unit, f"units.{name}.parent", f"is a circle: {chain}")
+            checker.refuse(
+                at(unit, "parent") or unit, f"units.{name}.parent", f"is a circle: {chain}"
+            )
         elif total > 100_000_000:
             what = f"makes {total:,} instances on the chip; at most 100,000,000 are believable"
             checker.refuse(at(unit, "count") or unit, f"units.{name}.count", what)
@@ -189,10 +193,10 @@ def _execution(checker: Checker) -> None:
     memory = dict(items(root, "memory")).get(text(execution, "buffers"))
     most = at(execution, "limits", "allocation_bytes_max")
     size = value(memory, "capacity_bytes")
-    if most is not None and isinstance(most.value, int) and isinstance(size, int):
-        if most.value > size:
-            what = f"is {most.value:,}, above the {size:,} bytes of {text(execution, 'buffers')}"
-            checker.refuse(most, "execution.limits.allocation_bytes_max", what)
+    limit = value(most)
+    if most is not None and isinstance(limit, int) and isinstance(size, int) and limit > size:
+        what = f"is {limit:,}, above the {size:,} bytes of {text(execution, 'buffers')}"
+        checker.refuse(most, "execution.limits.allocation_bytes_max", what)
 
 
 def _references(checker: Checker) -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from hal.hcd.accept import fits, is_power_of_two
-from hal.hcd.scan import Mark, Node, Problem, one_line
+from hal.hcd.scan import Node, Problem, one_line
 from hal.hcd.schema import Schema, allowed, is_object, keys_of, nearest, variants
 
 _SCALE = {
@@ -34,10 +34,10 @@ _KINDS = {
 
 def explain(schema: Schema, root: Node) -> list[Problem]:
     """Every mistake of the tree against the schema, in the order of the file."""
-    found: dict[tuple[Mark, str, str], Problem] = {}
+    found: set[Problem] = set()
     for error in _validator_class()(schema).iter_errors(root.plain()):
         for problem in _problems(error, root):
-            found[problem] = problem
+            found.add(problem)
     return sorted(found, key=lambda p: (p.mark.file != root.mark.file, p.mark, p.path, p.text))
 
 
@@ -58,7 +58,7 @@ def _validator_class() -> Any:
     checker = base.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    return jsonschema.validators.extend(
+    return jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         base, {"x-power-of-two": power_of_two, "pattern": pattern}, type_checker=checker
     )
 

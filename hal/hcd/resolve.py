@@ -14,12 +14,12 @@ from typing import Any
 
 from hal.errors import HcdError
 from hal.hcd import schema as language
-from hal.hcd.scan import Mark, Node, Problem, one_line, raise_problems, read_text, scan
+from hal.hcd.scan import Node, Problem, one_line, raise_problems, read_text, scan
 from hal.hcd.schema import Schema
 
 MAX_CHAIN = 8  # Files that extend each other; more is a maze, not a family.
 _NAME = re.compile(r"([a-z0-9][a-z0-9_.-]*/)?([a-z0-9][a-z0-9_.-]*)(@[^\s/@]+)?\Z")
-_FIELD = re.compile(r"^\s+(vendor|product|revision):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(#.*)?$", re.M)
+_FIELD = re.compile(r"[\s{](vendor|product|revision):[ \t]*[\"']?([^\"',}#\s]+)")
 
 
 @cache
@@ -29,9 +29,7 @@ def shipped() -> Mapping[str, Path]:
 
     found: dict[str, Path] = {}
     for path in sorted((_paths.hcd_dir() / "chips").glob("*.yaml")):
-        fields = dict(
-            (m.group(1), m.group(2)) for m in _FIELD.finditer(path.read_text("utf-8")[:4000])
-        )
+        fields = {m.group(1): m.group(2) for m in _FIELD.finditer(path.read_text("utf-8")[:4000])}
         if {"vendor", "product", "revision"} <= fields.keys():
             found[f"{fields['vendor']}/{fields['product']}@{fields['revision']}"] = path
     return found

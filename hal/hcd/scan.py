@@ -50,7 +50,9 @@ class Problem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.mark}: {self.path}: {self.text}" if self.path else f"{self.mark}: {self.text}"
+        return (
+            f"{self.mark}: {self.path}: {self.text}" if self.path else f"{self.mark}: {self.text}"
+        )
 
 
 class Node:
@@ -62,6 +64,13 @@ class Node:
         self.value = value
         self.mark = mark
         self.key_mark = key_mark
+
+    @classmethod
+    def of(cls, value: Any, mark: Mark) -> Node:
+        """A leaf (a scalar or a list of scalars) at one place."""
+        if isinstance(value, list | tuple):
+            return cls([cls(item, mark) for item in value], mark, mark)
+        return cls(value, mark, mark)
 
     def plain(self) -> Any:
         """The value as ordinary dicts, lists and scalars."""
@@ -91,7 +100,7 @@ def read_text(path: str | Path) -> str:
     """Reads a file as UTF-8 text; every failure is one HcdError that names the file."""
     shown = one_line(path, 300)
     try:
-        with open(path, "rb") as stream:
+        with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise HcdError("is a directory, not a file", call=shown) from None

@@ -87,15 +87,22 @@ def allowed(node: Schema, instance: Mapping[str, Any]) -> dict[str, Schema]:
 
 
 def child(node: Schema, key: str) -> Schema | None:
-    """The schema of a key in whatever branch; None when there is no such key."""
-    found: Schema | None = node.get("properties", {}).get(key)
-    if found is not None:
-        return found
-    for _, _, then in variants(node):
-        if key in then.get("properties", {}):
-            other: Schema = then["properties"][key]
-            return other
-    return None
+    """The schema of a key in whatever branch; None when there is no such key.
+
+    Where branches disagree (the operations of a matrix and of a vector unit) the answer knows the
+    keys of all of them: good to look leaves up, not to judge.
+    """
+    found: list[Schema] = []
+    for branch in (node, *(then for _, _, then in variants(node))):
+        sub = branch.get("properties", {}).get(key)
+        if sub is not None and sub not in found:
+            found.append(sub)
+    if len(found) < 2 or not all(is_object_list(sub) for sub in found):
+        return found[0] if found else None
+    properties: dict[str, Schema] = {}
+    for sub in reversed(found):
+        properties.update(sub["items"]["properties"])
+    return {**found[0], "items": {**found[0]["items"], "properties": properties}}
 
 
 def is_object(node: Schema) -> bool:

@@ -11,23 +11,28 @@ from hal.hcd.schema import nearest
 if TYPE_CHECKING:
     from hal.hcd.cross import Checker
 
-_FLOAT_UN = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_FLOAT_UN = _words(
     "mov neg abs exp exp2 log log2 sqrt rsqrt rcp sin cos tanh erf floor ceil trunc round isnan"
-).split()
-_FLOAT_BIN = "add sub mul div max min pow fmod lt le eq ne".split()
-_INT_BIN = "add sub mul max min idiv imod and or xor shl shr shru mulhi lt le eq ne".split()
-_RED = "add mul max min argmax argmin".split()
+)
+_FLOAT_BIN = _words("add sub mul div max min pow fmod lt le eq ne")
+_INT_BIN = _words("add sub mul max min idiv imod and or xor shl shr shru mulhi lt le eq ne")
+_RED = _words("add mul max min argmax argmin")
 
 FUNCTIONS: dict[str, frozenset[str]] = {
     "un": frozenset([*_FLOAT_UN, "not"]),
     "bin": frozenset([*_FLOAT_BIN, *_INT_BIN]),
     "red": frozenset([*_RED, "and", "or"]),
-    "scan": frozenset("add mul max min".split()),
-    "scatter": frozenset("set add max min".split()),
+    "scan": frozenset(_words("add mul max min")),
+    "scatter": frozenset(_words("set add max min")),
 }
 """Functions that each operation with functions may name."""
 
-CONTROL = frozenset("loop if sreg signal wait lib mark".split())
+CONTROL = frozenset(_words("loop if sreg signal wait lib mark"))
 """Operations without tiles; their rows hold neither types nor spaces nor layouts."""
 
 MIN_NEAR_BYTES = 65536
@@ -43,6 +48,10 @@ def core_needs() -> Iterator[tuple[str, str, str, str]]:
         yield op, "", "i32", ""
     yield "iota", "", "i32", ""
     yield "mma", "", "f32", ""
+    yield "mma", "", "i32", ""
+    for name in ("and", "or", "xor"):
+        yield "bin", name, "bool", ""
+    yield "un", "not", "bool", ""
     yield "cast", "", "f32", "i32"
     yield "cast", "", "i32", "f32"
     for name in _FLOAT_UN:
@@ -188,7 +197,7 @@ def _keys(stem: str) -> list[str]:
 
 
 def _core(checker: Checker, vil: Node) -> None:
-    """Every chip runs every tier-1 operation in f32 and i32."""
+    """Every chip runs every tier-1 operation in f32 and i32, with bool masks."""
     from hal.hcd.cross import at, items, text, words
 
     have: set[tuple[str, str, str, str]] = set()
