@@ -246,6 +246,7 @@ def environment(registry: Node) -> jinja2.Environment:
         keep_trailing_newline=True,
     )  # fmt: skip
     env.filters |= {"comment": comment, "quote": quote, "number": number}
+    env.filters["cell"] = lambda text: text.replace("|", "\\|")
     env.filters |= {"fold": fold, "remark": remark, "pydoc": pydoc}
     env.filters |= {"json": lambda v: json.dumps(v, ensure_ascii=False), "tuple": tuple_text}
     env.globals |= {"r": registry, "facts": Facts(registry), "fit": fit, "layout": layout}
