@@ -109,4 +109,6 @@ def main(
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m bench")
+    from hal.cli import run
+
+    sys.exit(run(main, prog_name="python -m bench"))
