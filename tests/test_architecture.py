@@ -49,7 +49,7 @@ def files(*suffixes: str, folders: tuple[str, ...] = CODE_FOLDERS) -> list[Path]
 def is_generated(path: Path) -> bool:
     """Tell whether `python -m hal._generate` writes this file."""
     name = path.relative_to(ROOT).as_posix()
-    prefixes = ("hal/_generated/", "hal/native/layers/", "vendors/template/")
+    prefixes = ("hal/_generated/", "hal/native/layers/", "vendors/template/", "tests/golden/")
     return name.startswith(prefixes) or name in GENERATED
 
 

@@ -11,31 +11,16 @@ from hal._generate.render import render
 DIFF_LINES = 12
 
 
-def differences(root: Path, files: dict[str, str]) -> list[str]:
-    """One text per file that is not what the registry says: its name and a short diff."""
-    found = []
-    for name, text in files.items():
-        path = root / name
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        if old == text:
-            continue
-        lines = list(difflib.unified_diff(old.split("\n"), text.split("\n"), n=1, lineterm=""))
-        more = [f"… {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
-        found.append("\n".join([f"{name} differs:", *lines[2:DIFF_LINES], *more]))
-    return found
+def read(path: Path) -> str:
+    """The file's text, empty when there is no file."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def write(root: Path, files: dict[str, str]) -> list[str]:
-    """Write what changed and return its names."""
-    changed = []
-    for name, text in files.items():
-        path = root / name
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        changed.append(name)
-    return changed
+def difference(name: str, old: str, new: str) -> str:
+    """The file's name and a short diff."""
+    lines = list(difflib.unified_diff(old.split("\n"), new.split("\n"), n=1, lineterm=""))[2:]
+    more = [f"… {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
+    return "\n".join([f"{name} differs:", *lines[:DIFF_LINES], *more])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,13 +34,17 @@ def main(arguments: list[str] | None = None) -> int:
     except RegistryError as error:
         print(error, file=sys.stderr)
         return 2
-    if not options.check:
-        print("\n".join(write(options.root, files)) or "Nothing changed.")
-        return 0
-    if found := differences(options.root, files):
-        print("\n".join(found), "Run python -m hal._generate.", sep="\n", file=sys.stderr)
-        return 1
-    return 0
+    changed = [name for name, text in files.items() if read(options.root / name) != text]
+    if options.check and changed:
+        for name in changed:
+            print(difference(name, read(options.root / name), files[name]), file=sys.stderr)
+        print("Run python -m hal._generate.", file=sys.stderr)
+    elif not options.check:
+        for name in changed:
+            (options.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (options.root / name).write_text(files[name], encoding="utf-8")
+        print("\n".join(changed) or "Nothing changed.")
+    return int(options.check and bool(changed))
 
 
 if __name__ == "__main__":

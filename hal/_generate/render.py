@@ -36,45 +36,36 @@ PAGE, PAGES = "interface.md.j2", "docs/interfaces"
 LAYOUT = "tests/golden/layout.json"
 
 
+def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Break text at spaces, never inside a word; a no-break space holds words together."""
+    wrapper = textwrap.TextWrapper(width, first, rest)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return [row.replace("\xa0", " ") for row in wrapper.wrap(text)]
+
+
 def comment(text: str, indent: int = 0, hang: int = 0, mark: str = "// ") -> str:
     """Wrap text as comment lines; `hang` indents the lines after the first."""
     head = " " * indent + mark
-    lines = [
-        line
-        for part in text.strip().split("\n\n")
-        for line in textwrap.wrap(
-            part, WIDTH, initial_indent=head, subsequent_indent=head + " " * hang,
-            break_long_words=False, break_on_hyphens=False,
-        )
-    ]  # fmt: skip
-    return "\n".join(lines)
+    parts = text.strip().split("\n\n")
+    return "\n".join(row for part in parts for row in wrap(part, WIDTH, head, head + " " * hang))
 
 
 def fit(head: str, parts: list[str], tail: str) -> str:
     """Lay out `head(part, part)tail` in at most 100 columns, as clang-format does."""
-    indent = re.match(r" *", head)
-    margin = " " * (len(indent.group()) if indent else 0)
     line = head + ", ".join(parts) + tail
     if len(line) <= WIDTH:
         return line
     column = head.rindex("(") + 1
     if any(column + len(p) + len(tail) + 1 > WIDTH for p in parts):
-        column, head = len(margin) + 4, head + "\n" + margin + "    "
-    rows: list[str] = []
-    row = ""
-    for number, part in enumerate(parts):
-        piece = part + (tail if number == len(parts) - 1 else ",")
-        if row and column + len(row) + 1 + len(piece) > WIDTH:
-            rows, row = [*rows, row], ""
-        row = f"{row} {piece}" if row else piece
-    return head + ("\n" + " " * column).join([*rows, row])
+        column = len(head) - len(head.lstrip()) + 4
+        head = head + "\n" + " " * column
+    text = ", ".join(part.replace(" ", "\xa0") for part in parts) + tail.replace(" ", "\xa0")
+    return head + ("\n" + " " * column).join(wrap(text, WIDTH - column))
 
 
 def fold(text: str, indent: int) -> str:
     """Break C code at spaces so that it fits, continuation lines indented by `indent`."""
-    text = text.replace(") {", ")\xa0{")
-    rows = textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
-    return "\n".join(rows).replace("\xa0", " ")
+    return "\n".join(wrap(text.replace(") {", ")\xa0{"), WIDTH, "", " " * indent))
 
 
 def quote(text: str, column: int = 4) -> str:
@@ -83,15 +74,15 @@ def quote(text: str, column: int = 4) -> str:
     return ("\n" + " " * column).join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def remark(code: str, text: str, indent: int = 0) -> str:
+def remark(code: str, text: str) -> str:
     """A line of code with its comment behind it, or above it where both do not fit."""
-    line = f"{' ' * indent}{code}  // {text}"
-    return line if len(line) <= WIDTH else f"{comment(text, indent)}\n{' ' * indent}{code}"
+    line = f"{code}  // {text}"
+    return line if len(line) <= WIDTH else f"{comment(text)}\n{code}"
 
 
 def pydoc(text: str, indent: int) -> str:
     """A Python docstring of one sentence."""
-    body = textwrap.wrap(text.replace("\\", "\\\\"), WIDTH - indent - 6)
+    body = wrap(text.replace("\\", "\\\\"), WIDTH - indent - 6)
     return " " * indent + '"""' + ("\n" + " " * indent).join(body) + '"""'
 
 
@@ -213,29 +204,16 @@ class Facts:
 
     def printed_structs(self) -> list[Node]:
         """The structs that the trace layer shows, those inside others first."""
-        found: list[Node] = []
-
-        def visit(type_name: str) -> None:
-            if struct := self.struct(type_name):
-                for member in struct.fields:
-                    if not member.stars and not member.array:
-                        visit(member.base)
-                if struct not in found:
-                    found.append(struct)
-
-        for function in self.registry.functions:
-            for member in function.params:
-                if member.dir == "in" and member.stars == 1:
-                    visit(member.base)
-        return found
+        params = [p for f in self.registry.functions for p in f.params]
+        used = {p.base for p in params if p.dir == "in" and p.stars == 1}
+        for struct in reversed(self.registry.all_structs):
+            if f"hal_{struct.name}" in used:
+                used |= {m.base for m in struct.fields if not m.stars}
+        return [s for s in self.registry.all_structs if f"hal_{s.name}" in used]
 
     def in_order_of_work(self) -> list[Node]:
         """Functions as a port author fills them in: tier by tier, optional ones last."""
         return sorted(self.registry.functions, key=lambda f: (f.tier or 9, f.number))
-
-    def camel(self, name: str) -> str:
-        """`port_info` → `PortInfo`."""
-        return "".join(part.capitalize() for part in name.split("_"))
 
 
 def environment(registry: Node) -> jinja2.Environment:
@@ -246,6 +224,7 @@ def environment(registry: Node) -> jinja2.Environment:
         keep_trailing_newline=True,
     )  # fmt: skip
     env.filters |= {"comment": comment, "quote": quote, "number": number}
+    env.filters["camel"] = lambda text: text.title().replace("_", "")
     env.filters["cell"] = lambda text: text.replace("|", "\\|")
     env.filters |= {"fold": fold, "remark": remark, "pydoc": pydoc}
     env.filters |= {"json": lambda v: json.dumps(v, ensure_ascii=False), "tuple": tuple_text}
@@ -256,14 +235,9 @@ def environment(registry: Node) -> jinja2.Environment:
 def render(registry: Node) -> dict[str, str]:
     """Every generated file: path from the repository's root → text."""
     env = environment(registry)
-    files = {
-        path: env.get_template(template).render()
-        for template, path in OUTPUTS.items()
-        if (Path(__file__).parent / "templates" / template).exists()
-    }
+    files = {path: env.get_template(template).render() for template, path in OUTPUTS.items()}
     for interface in registry.interfaces:
-        if (Path(__file__).parent / "templates" / PAGE).exists():
-            files[f"{PAGES}/{interface.interface}.md"] = env.get_template(PAGE).render(i=interface)
+        page = env.get_template(PAGE).render(i=interface)
+        files[f"{PAGES}/{interface.interface}.md"] = page
     golden = layout.golden(registry, Facts(registry).constants)
-    files[LAYOUT] = json.dumps(golden, indent=1) + "\n"
-    return files
+    return files | {LAYOUT: json.dumps(golden, indent=1) + "\n"}

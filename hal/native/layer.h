@@ -63,7 +63,7 @@ enum {
 };
 
 typedef struct hal_rule {
-  const char *id;       // HAL-XXX-NNN.
+  const char *id;       // As HAL-MEM-004.
   uint32_t function;    // HAL_FUNCTION_*; HAL_FUNCTION_COUNT for a law of the whole ABI.
   int32_t status;       // What the rule makes the function answer.
   uint32_t checked_by;  // HAL_BY_*.

@@ -22,6 +22,32 @@ static void show_hal_host(hal_trace_line *line, const char *name, const hal_host
   hal_trace_end(line);
 }
 
+static void show_hal_memory_ref(hal_trace_line *line, const char *name,
+                                const hal_memory_ref *value) {
+  if (value == NULL) {
+    hal_trace_pointer(line, name, 0);
+    return;
+  }
+  hal_trace_begin(line, name);
+  hal_trace_handle(line, "memory", value->memory);
+  hal_trace_unsigned(line, "offset_bytes", value->offset_bytes);
+  hal_trace_unsigned(line, "bytes", value->bytes);
+  hal_trace_end(line);
+}
+
+static void show_hal_argument(hal_trace_line *line, const char *name, const hal_argument *value) {
+  if (value == NULL) {
+    hal_trace_pointer(line, name, 0);
+    return;
+  }
+  hal_trace_begin(line, name);
+  hal_trace_unsigned(line, "kind", value->kind);
+  hal_trace_unsigned(line, "reserved", value->reserved);
+  hal_trace_unsigned(line, "scalar", value->scalar);
+  show_hal_memory_ref(line, "buffer", &value->buffer);
+  hal_trace_end(line);
+}
+
 static void show_hal_memory_desc(hal_trace_line *line, const char *name,
                                  const hal_memory_desc *value) {
   if (value == NULL) {
@@ -45,19 +71,6 @@ static void show_hal_ipc_handle(hal_trace_line *line, const char *name,
     return;
   }
   hal_trace_begin(line, name);
-  hal_trace_end(line);
-}
-
-static void show_hal_memory_ref(hal_trace_line *line, const char *name,
-                                const hal_memory_ref *value) {
-  if (value == NULL) {
-    hal_trace_pointer(line, name, 0);
-    return;
-  }
-  hal_trace_begin(line, name);
-  hal_trace_handle(line, "memory", value->memory);
-  hal_trace_unsigned(line, "offset_bytes", value->offset_bytes);
-  hal_trace_unsigned(line, "bytes", value->bytes);
   hal_trace_end(line);
 }
 
@@ -159,19 +172,6 @@ static void show_hal_operator_desc(hal_trace_line *line, const char *name,
   if (HAL_HAS(value, reserved)) hal_trace_unsigned(line, "reserved", value->reserved);
   if (HAL_HAS(value, attributes)) hal_trace_pointer(line, "attributes",
       (uint64_t)(uintptr_t)value->attributes);
-  hal_trace_end(line);
-}
-
-static void show_hal_argument(hal_trace_line *line, const char *name, const hal_argument *value) {
-  if (value == NULL) {
-    hal_trace_pointer(line, name, 0);
-    return;
-  }
-  hal_trace_begin(line, name);
-  hal_trace_unsigned(line, "kind", value->kind);
-  hal_trace_unsigned(line, "reserved", value->reserved);
-  hal_trace_unsigned(line, "scalar", value->scalar);
-  show_hal_memory_ref(line, "buffer", &value->buffer);
   hal_trace_end(line);
 }
 
