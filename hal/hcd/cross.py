@@ -6,6 +6,7 @@ shown at once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from hal.errors import HcdError
 from hal.hcd import vil_rules
 from hal.hcd.scan import Node, Problem, one_line
 from hal.hcd.schema import Schema, child, is_object, is_object_list, nearest, schema
+
+MAX_INSTANCES = 100_000_000  # Of one unit on the whole chip; the largest today has 10^6.
 
 
 def at(node: Node | None, *keys: str) -> Node | None:
@@ -133,27 +136,35 @@ def _units(checker: Checker) -> None:
     if units and roots != 1:
         node = at(checker.root, "units") or checker.root
         checker.refuse(node, "units", f"has {roots} units of kind chip; exactly one is needed")
-    parents = {name: text(unit, "parent") for name, unit in units}
-    counts = {name: value(unit, "count") for name, unit in units}
-    for name, unit in units:
-        total, step, walked = 1, name, []
-        while step in parents and step not in walked:
-            walked.append(step)
-            total *= counts[step] if isinstance(counts[step], int) else 1
-            step = parents[step]
-        if step in walked:
-            chain = " -> ".join([*walked, step])
-            checker.refuse(
-                at(unit, "parent") or unit, f"units.{name}.parent", f"is a circle: {chain}"
-            )
-        elif total > 100_000_000:
-            what = f"makes {total:,} instances on the chip; at most 100,000,000 are believable"
-            checker.refuse(at(unit, "count") or unit, f"units.{name}.count", what)
+    _tree(checker, units)
     for name, clock in items(checker.root, "clocks"):
         low, high = value(clock, "sustained_hz"), value(clock, "boost_hz")
         if isinstance(low, int) and isinstance(high, int) and high < low:
             what = f"is {high:,}, below sustained_hz {low:,}; the boost clock is the higher one"
             checker.refuse(at(clock, "boost_hz") or clock, f"clocks.{name}.boost_hz", what)
+
+
+def _tree(checker: Checker, units: list[tuple[str, Node]]) -> None:
+    """Parents make no circle, and the product of counts stays believable."""
+    parents = {name: text(unit, "parent") for name, unit in units}
+    counts = {name: value(unit, "count") for name, unit in units}
+    for name, unit in units:
+        totals, step, walked = [1], name, []
+        while step in parents and step not in walked:
+            walked.append(step)
+            totals.append(counts[step] if isinstance(counts[step], int) else 1)
+            step = parents[step]
+        if step in walked:
+            chain = " -> ".join([*walked, step])
+            node = at(unit, "parent") or unit
+            checker.refuse(node, f"units.{name}.parent", f"is a circle: {chain}")
+            continue
+        total, own = math.prod(totals), totals[1]
+        if total > MAX_INSTANCES >= max(own, total // max(own, 1)):
+            what = (
+                f"makes {total:,} instances on the chip; at most {MAX_INSTANCES:,} are believable"
+            )
+            checker.refuse(at(unit, "count") or unit, f"units.{name}.count", what)
 
 
 def _memory(checker: Checker) -> None:

@@ -33,12 +33,12 @@ _KINDS = {
 
 
 def explain(schema: Schema, root: Node) -> list[Problem]:
-    """Every mistake of the tree against the schema, in the order of the file."""
+    """Every mistake of the tree against the schema, sorted by place."""
     found: set[Problem] = set()
     for error in _validator_class()(schema).iter_errors(root.plain()):
         for problem in _problems(error, root):
             found.add(problem)
-    return sorted(found, key=lambda p: (p.mark.file != root.mark.file, p.mark, p.path, p.text))
+    return sorted(found)
 
 
 @cache
@@ -121,7 +121,8 @@ def _unknown_keys(schema: Schema, node: Node, path: str) -> Iterator[Problem]:
         if others:
             text = f"the key is only for {' or '.join(others)}; here {_tag_text(tags, instance)}"
         else:
-            hint = nearest(key, [k for k in known if k not in instance] or list(known))
+            absent = [other for other in known if other not in instance]
+            hint = nearest(key, absent) or nearest(key, list(known))
             text = f"there is no such key; allowed are {_list(list(known))}{hint}"
         yield Problem(mark, where, text)
 
@@ -130,7 +131,7 @@ def _tag_text(tags: set[str], instance: Mapping[str, Any]) -> str:
     return " and ".join(f"{tag} is {one_line(instance.get(tag))}" for tag in sorted(tags))
 
 
-def _list(words: list[Any], limit: int = 24) -> str:
+def _list(words: list[Any], limit: int = 16) -> str:
     shown = [str(word) for word in words]
     more = f" and {len(shown) - limit} more" if len(shown) > limit else ""
     return ", ".join(shown[:limit]) + more
@@ -164,8 +165,12 @@ def _type(schema: Schema, value: Any) -> str:
     wanted = schema["type"]
     text = f"is {show(value)}; {_KINDS[wanted]}{_unit(schema)} is needed"
     if wanted in ("integer", "number") and isinstance(value, str):
-        meant = quantity(value)
-        text += f" (did you mean {meant}?)" if meant is not None else ""
+        amount = quantity(value)
+        text += f" (did you mean {amount}?)" if amount is not None else ""
+    if wanted == "boolean" and isinstance(value, str):
+        word = value.lower()
+        meant = "true" if word in ("on", "yes", "y") else "false" if word in ("off", "no") else ""
+        text += f" (did you mean {meant}?)" if meant else ""
     if wanted == "string" and not isinstance(value, dict | list) and value is not None:
         text += ", so put it in quotes"
     if wanted == "array" and is_object(schema.get("items", {})):

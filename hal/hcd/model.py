@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,9 @@ def load(path_or_name: str | Path) -> Hcd:
         HcdError: with every mistake of the file, each as `file:line:col: path: text`.
     """
     path = resolve.find(path_or_name)
-    return check(resolve.read(path), file=str(path))
+    problems: list[Problem] = []
+    root = resolve.read(path, problems)
+    return check(root, file=resolve.shown(path), problems=problems)
 
 
 def from_flat(data: bytes | str) -> Hcd:
@@ -171,20 +173,26 @@ def from_flat(data: bytes | str) -> Hcd:
     return check(root, file="<flat>")
 
 
-def check(root: Node, *, file: str) -> Hcd:
-    """Judges a resolved tree: schema, cross-checks, defaults. Raises HcdError with all mistakes."""
+def check(root: Node, *, file: str, problems: Sequence[Problem] = ()) -> Hcd:
+    """Judges a resolved tree: schema, cross-checks, defaults.
+
+    Raises HcdError with all mistakes, those that reading it already found (`problems`) with them.
+    """
     kind = resolve.kind_of(root)
     schema = language.schema(kind)
     warnings = _newer_minor(root, schema)
-    problems: list[Problem] = []
+    found = list(problems)
     if not accepts(schema, root.plain()):
         from hal.hcd.explain import explain
 
-        problems = explain(schema, root)
-        if root.value.get("kind") is not None and root.value["kind"].value == "part":
-            problems = [p for p in problems if " is missing" not in p.text]
-    problems += cross_check(root, kind)
-    raise_problems(problems, what=one_line(file, 300))
+        told = explain(schema, root)
+        part = root.value.get("kind")
+        if part is not None and part.value == "part":
+            told = [problem for problem in told if " is missing" not in problem.text]
+        found += told
+    found += cross_check(root, kind)
+    found.sort(key=lambda problem: (problem.mark.file != root.mark.file, *problem))
+    raise_problems(list(dict.fromkeys(found)), what=one_line(file, 300))
     _fill_defaults(root, schema)
     return Hcd(root, file=file, warnings=warnings)
 

@@ -68,45 +68,56 @@ def _matches(text: str, match: re.Match[str], full: str) -> bool:
     return text == have or (match.group(1) is None and text == have.partition("/")[2])
 
 
-def read(path: Path) -> Node:
-    """The node tree of one file and of all that it extends, merged, without null and `extends`."""
-    return _read(path, [])
+def read(path: Path, problems: list[Problem]) -> Node:
+    """The node tree of one file and of all that it extends, merged, without `extends`.
+
+    Mistakes that leave the tree readable are added to `problems`; the others raise HcdError.
+    """
+    return _read(path, [], problems)
 
 
-def _read(path: Path, chain: list[Path]) -> Node:
+def _read(path: Path, chain: list[Path], problems: list[Problem]) -> Node:
     resolved = path.resolve() if path.exists() else path
-    root = scan(read_text(path), one_line(path, 300))
+    root = scan(read_text(path), shown(path), problems)
     wish = root.value.pop("extends", None)
     if wish is None:
         return root
     line = [*chain, resolved]
-    mark = wish.mark
+    parent = _parent(path, wish, line, problems)
+    parent.value.pop("kind", None)
+    return _merge(parent, root, _schema_of(root, parent), "", problems)
+
+
+def _parent(path: Path, wish: Node, line: list[Path], problems: list[Problem]) -> Node:
+    """The tree of the file that `extends` names; `line` holds the files from the child down."""
+
+    def refuse(text: str) -> None:
+        raise_problems([*problems, Problem(wish.mark, "extends", text)], what=wish.mark.file)
+
     if not isinstance(wish.value, str):
-        text = "must be the name of a parent or a file"
-        raise_problems([Problem(mark, "extends", text)], what=mark.file)
+        refuse("must be the name of a parent or a file")
     try:
-        parent_path = find(wish.value, beside=path.parent)
-    except HcdError as error:
-        raise_problems([Problem(mark, "extends", str(error))], what=mark.file)
-        raise
-    parent_file = parent_path.resolve() if parent_path.exists() else parent_path
-    if parent_file in line:
-        names = " -> ".join(one_line(p.name) for p in [*line, parent_file])
-        raise_problems([Problem(mark, "extends", f"goes in a circle: {names}")], what=mark.file)
-    if len(line) > MAX_CHAIN:
-        text = f"more than {MAX_CHAIN} files extend each other; at most that"
-        raise_problems([Problem(mark, "extends", text)], what=mark.file)
-    try:
-        parent = _read(parent_path, line)
+        found = find(wish.value, beside=path.parent)
+        file = found.resolve() if found.exists() else found
+        if file in line:
+            names = " -> ".join(one_line(step.name) for step in [*line, file])
+            refuse(f"goes in a circle: {names}")
+        if len(line) > MAX_CHAIN:
+            refuse(f"more than {MAX_CHAIN} files extend each other; at most that")
+        return _read(found, line, problems)
     except HcdError as error:
         if error.call:  # The parent could not be opened: say where it was asked for.
-            raise_problems([Problem(mark, "extends", str(error))], what=mark.file)
+            refuse(str(error))
         raise
-    parent.value.pop("kind", None)
-    problems: list[Problem] = []
-    merged = _merge(parent, root, _schema_of(root, parent), "", problems)
-    raise_problems(problems, what=root.mark.file)
-    return merged
+
+
+def shown(path: Path) -> str:
+    """The path as messages show it: from the working directory down when it lies below."""
+    try:
+        path = path.relative_to(Path.cwd())
+    except (ValueError, OSError):
+        pass
+    return one_line(path, 300)
 
 
 def kind_of(root: Node) -> str:

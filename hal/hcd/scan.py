@@ -142,11 +142,18 @@ def _mark_of_byte(data: bytes, offset: int, file: str) -> Mark:
     return Mark(file, before.count(b"\n") + 1, offset - (before.rfind(b"\n") + 1) + 1)
 
 
-def scan(text: str, file: str) -> Node:
-    """Builds the node tree of one YAML document; raises HcdError with every mistake found."""
+def scan(text: str, file: str, problems: list[Problem] | None = None) -> Node:
+    """Builds the node tree of one YAML document.
+
+    Raises HcdError with every mistake found. With `problems`, mistakes that leave the tree
+    readable (a key that is there twice, say) are added to that list instead.
+    """
     scanner = _Scanner(file)
     root = scanner.run(text)
-    raise_problems(scanner.problems, what=file)
+    if problems is not None and root is not None:
+        problems += scanner.problems
+    else:
+        raise_problems(scanner.problems, what=file)
     if root is None or root.value is None:
         raise_problems([Problem(Mark(file, 1, 1), "", "is empty; a mapping is needed")], what=file)
     assert root is not None
