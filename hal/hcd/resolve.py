@@ -6,6 +6,7 @@ a mapping from id to object; null deletes; any other value replaces. The result 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -113,10 +114,8 @@ def _parent(path: Path, wish: Node, line: list[Path], problems: list[Problem]) -
 
 def shown(path: Path) -> str:
     """The path as messages show it: from the working directory down when it lies below."""
-    try:
+    with contextlib.suppress(ValueError, OSError):
         path = path.relative_to(Path.cwd())
-    except (ValueError, OSError):
-        pass
     return one_line(path, 300)
 
 

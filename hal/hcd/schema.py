@@ -51,7 +51,7 @@ def _inline(value: Any, file: str, fragments: Mapping[str, Any]) -> Any:
 
 def compiled_text(folder: Path) -> str:
     """The text that `schema.json` must hold."""
-    return json.dumps(compile_schema(folder), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return json.dumps(compile_schema(folder), indent=1, ensure_ascii=False) + "\n"
 
 
 @cache
