@@ -155,6 +155,17 @@ function(hal_add_native_tests)
     endif()
     add_test(NAME fuzz_${_name} COMMAND fuzz_${_name} -runs=20000 -seed=1 ${_corpus})
   endforeach()
+  hal_glob(_ports tests/native/ports/*.c) # small ports that C tests open by path
+  foreach(_port IN LISTS _ports)
+    cmake_path(GET _port STEM _name)
+    set(_target hal_port_test_${_name})
+    add_library(${_target} MODULE EXCLUDE_FROM_ALL "${_port}")
+    hal_project_target(${_target})
+    set_target_properties(${_target} PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden
+      LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+    target_link_libraries(${_target} PRIVATE hal_headers Threads::Threads)
+    add_dependencies(native_tests ${_target})
+  endforeach()
   get_property(_all DIRECTORY PROPERTY TESTS)
   if(_all)
     set_tests_properties(${_all} PROPERTIES TIMEOUT 120
