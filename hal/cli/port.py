@@ -1,0 +1,78 @@
+"""`hal port new`: the start of a port, in one folder that needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from hal import _paths
+from hal.errors import UsageError
+
+PLACEHOLDER = "template"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+@click.group("port")
+def command() -> None:
+    """Start a new port."""
+
+
+@command.command("new")
+@click.argument("name")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="The folder that gets the new folder NAME; the current one by default.",
+)
+def new(name: str, into: Path) -> None:
+    """Make the folder NAME with a port that builds and answers UNSUPPORTED to everything."""
+    folder = create(name, into)
+    click.echo(f"Made {folder}: the port '{name}', its description and its build.\n")
+    click.echo("Build it, and see what certification asks for first:\n")
+    click.echo(f"  cmake -S {folder} -B {folder}/build && cmake --build {folder}/build")
+    click.echo(f"  hal-certify {_as_path(folder)} --tier 1")
+
+
+def create(name: str, into: Path) -> Path:
+    """Copy the template to `into`/`name` under the new name and return that folder.
+
+    Raises:
+        UsageError: the name cannot name a library and a Python package, or the folder is there.
+    """
+    if NAME.fullmatch(name) is None or name in {PLACEHOLDER, "kit"}:
+        raise UsageError(
+            f"'{name}' cannot name a port",
+            call="port.new",
+            next_step="Use 1 to 32 small letters, digits and underscores, a letter first, "
+            f"and neither '{PLACEHOLDER}' nor 'kit'.",
+        )
+    folder = into / name
+    if folder.exists():
+        raise UsageError(
+            f"{folder} exists",
+            call="port.new",
+            next_step="Choose another name, or remove it first.",
+        )
+    template = _paths.template_dir()
+    folder.mkdir(parents=True)
+    for source in sorted(template.iterdir()):
+        if source.is_dir() or source.suffix == ".so":
+            continue  # what is left of a build in the template's own folder
+        target = folder / renamed(source.name, name)
+        target.write_text(renamed(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+    return folder
+
+
+def renamed(text: str, name: str) -> str:
+    """Put a port's name in the place of the template's, where it stands as a word of its own."""
+    return re.sub(
+        rf"(?<![A-Za-z0-9_])(hal_port_)?{PLACEHOLDER}(?![A-Za-z0-9_])", rf"\g<1>{name}", text
+    )
+
+
+def _as_path(folder: Path) -> str:
+    """Write a folder so that it cannot be taken for a port's name."""
+    return str(folder) if folder.is_absolute() or len(folder.parts) > 1 else f"./{folder}"

@@ -1,0 +1,67 @@
+"""`hal port new`: the folder it makes builds as it is and names only the new port."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hal.cli import port
+from hal.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new port called acme."""
+    return port.create("acme", tmp_path_factory.mktemp("ports"))
+
+
+def test_it_makes_the_files_of_a_port(acme: Path) -> None:
+    assert sorted(path.name for path in acme.iterdir()) == [
+        "CMakeLists.txt",
+        "README.md",
+        "acme.hcd.yaml",
+        "port.c",
+        "pyproject.toml",
+    ]
+
+
+def test_nothing_in_it_is_called_after_the_template(acme: Path) -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in acme.iterdir()}
+    assert [name for name, text in texts.items() if "hal_port_template" in text] == []
+    assert '#define PORT_NAME "acme"' in texts["port.c"]
+    assert 'acme = "hal_port_acme:hal_port_acme.so"' in texts["pyproject.toml"]
+
+
+def test_its_description_is_valid(acme: Path, run) -> None:
+    done = run("hal.cli", "hcd", "check", acme / "acme.hcd.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_builds_beside_its_description(acme: Path, run) -> None:
+    cmake_dir = run("hal.cli", "paths", "cmake").stdout.strip()
+    build = acme / "build"
+    for words in (["-S", acme, "-B", build, f"-Dhal_DIR={cmake_dir}"], ["--build", build]):
+        done = subprocess.run(["cmake", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (acme / "hal_port_acme.so").is_file()
+
+
+@pytest.mark.parametrize("name", ["", "Acme", "9chips", "a-b", "a" * 33, "template", "kit", "../x"])
+def test_a_name_that_cannot_name_a_library_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot name a port"):
+        port.create(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    with pytest.raises(UsageError, match="exists"):
+        port.create("acme", tmp_path)
+    assert list((tmp_path / "acme").iterdir()) == []
+
+
+def test_only_whole_words_are_renamed() -> None:
+    text = "template hal_port_template templates my_template x.template.y"
+    assert port.renamed(text, "acme") == "acme hal_port_acme templates my_template x.acme.y"
