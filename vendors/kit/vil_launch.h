@@ -1,0 +1,107 @@
+// A bound launch and a running program instance, as the parts of the interpreter see them.
+#ifndef KIT_VIL_LAUNCH_H_
+#define KIT_VIL_LAUNCH_H_
+
+#include "vil_image.h"
+
+// What a parameter of a program is bound to.
+typedef struct vil_bound {
+  uint8_t *data;    // Buffer: first byte.
+  uint64_t bytes;   // Buffer: length.
+  uint64_t scalar;  // Scalar or symbol: its bits.
+} vil_bound;
+
+// One step of the plan. `values` has one i64 per expression of the program.
+typedef struct vil_step {
+  const vil_program *program;
+  uint64_t grid[3];
+  uint64_t programs;
+  const int64_t *values;
+  const vil_bound *params;
+} vil_step;
+
+struct vil_launch {
+  const vil_kernel *kernel;
+  uint32_t step_count;
+  vil_step *steps;
+};
+
+struct vil_limits {
+  const kit_hcd *hcd;  // NULL: vil-core.
+  uint32_t grid_bits;
+};
+
+// Working memory: tiles, valid regions, SREGs, and scratch of one instruction.
+struct vil_arena {
+  uint8_t *tiles;
+  uint64_t tiles_bytes;
+  uint32_t *valid;  // Pairs rows, columns, one per stage.
+  uint64_t valid_bytes;
+  int64_t *sregs;
+  uint64_t sregs_bytes;
+  uint8_t *scratch;
+  uint64_t scratch_bytes;
+};
+
+// One program instance while it runs.
+typedef struct vil_run {
+  const vil_step *step;
+  const vil_program *program;
+  vil_arena *arena;
+  const vil_hooks *hooks;
+  vil_reason *reason;
+  uint32_t at;  // The instruction that runs.
+} vil_run;
+
+uint64_t vil_launch_size(const vil_kernel *kernel);
+
+// The value of a u16 reference; `absent` when it is none.
+static inline int64_t vil_value(const vil_run *run, uint16_t value, int64_t absent) {
+  if (value == VIL_NONE) return absent;
+  if (value & VIL_SREG_BIT) return run->arena->sregs[value & 0x7FFFu];
+  return run->step->values[value];
+}
+
+// Scratch of the running instruction: `bytes` of it, undefined, aligned to 64; NULL without memory.
+void *vil_scratch(vil_arena *arena, uint64_t bytes);
+
+// A fault of the running instruction: fills the reason and gives HAL_ERROR_EXECUTION_FAILED.
+__attribute__((format(printf, 2, 3))) int32_t vil_fault(vil_run *run, const char *format, ...);
+
+// The view of an operand; a NULL data when it is absent.
+vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand);
+// Sets the valid region of an operand's stage.
+void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
+                   uint32_t columns);
+
+// vil_move.c: LOAD STORE GATHER SCATTER.
+int32_t vil_run_move(vil_run *run, const vil_instruction *at);
+// Data of the tile operations; the valid regions are set. NULL scratch gives OUT_OF_MEMORY.
+int32_t vil_run_unary(vil_arena *arena, const vil_operation *o);    // vil_element.c
+int32_t vil_run_binary(vil_arena *arena, const vil_operation *o);   // vil_element.c
+int32_t vil_run_select(const vil_operation *o);                     // vil_element.c
+int32_t vil_run_cast(vil_arena *arena, const vil_operation *o);     // vil_element.c
+int32_t vil_run_reduce(vil_arena *arena, const vil_operation *o);   // vil_reduce.c
+int32_t vil_run_scan(vil_arena *arena, const vil_operation *o);     // vil_reduce.c
+int32_t vil_run_topk(vil_arena *arena, const vil_operation *o, uint32_t old_length);  // vil_reduce.c
+int32_t vil_run_matrix(vil_arena *arena, const vil_operation *o);   // vil_matrix.c
+void vil_run_transpose(const vil_operation *o);                     // vil_matrix.c
+void vil_run_iota(const vil_operation *o);                          // vil_make.c
+void vil_run_random(const vil_operation *o);                        // vil_make.c
+void vil_run_fill(const vil_operation *o, uint64_t bits, uint32_t source_dtype);  // vil_make.c
+
+// vil_convert.c: rows of elements between the types and the three types of arithmetic.
+void vil_to_f32(float *out, const void *in, uint32_t dtype, uint64_t count);    // f16 bf16 f32 f8.
+void vil_to_f64(double *out, const void *in, uint32_t dtype, uint64_t count);   // Every type; i64 rounds to odd.
+void vil_to_i64(int64_t *out, const void *in, uint32_t dtype, uint64_t count);  // Integers and bool.
+void vil_from_f64(void *out, uint32_t dtype, const double *in, uint64_t count, int saturate);  // To floats: one rounding.
+void vil_from_f32(void *out, uint32_t dtype, const float *in, uint64_t count);  // To f16 bf16 f32.
+void vil_from_i64(void *out, uint32_t dtype, const int64_t *in, uint64_t count);  // To integers and bool: wraps.
+// BIN on i64, comparisons included: what SREG arithmetic does.
+int64_t vil_compute_i64(uint8_t function, int64_t left, int64_t right);  // vil_element.c
+// One row by the rules of CAST; `room` holds 8 bytes an element.
+void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_t count, int saturate, void *room);
+// A value of an integer type at an element address.
+int64_t vil_read_int(const void *at, uint32_t dtype);
+
+#endif  // KIT_VIL_LAUNCH_H_
