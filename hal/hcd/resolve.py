@@ -85,7 +85,8 @@ def _read(path: Path, chain: list[Path], problems: list[Problem]) -> Node:
         return root
     line = [*chain, resolved]
     parent = _parent(path, wish, line, problems)
-    parent.value.pop("kind", None)
+    if kind_of(parent) == "chip":
+        parent.value.pop("kind", None)  # A child of a part is no part.
     return _merge(parent, root, _schema_of(root, parent), "", problems)
 
 
