@@ -157,7 +157,14 @@ def test_wrong_overlay_is_refused(overlay: dict[str, object] | str, part: str) -
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"x", b"a\tb\n", b"\xff\t1\n", b"units.core\t1\nunits.core.count\t2\n", b"kind\tsystem\n"],
+    [
+        b"",
+        b"x",
+        b"a\tb\n",
+        b"\xff\t1\n",
+        b"units.core\t1\nunits.core.count\t2\n",
+        b"kind\tsystem\n",
+    ],
 )
 def test_wrong_flat_text_is_refused(text: bytes) -> None:
     with pytest.raises(HcdError):
