@@ -35,12 +35,12 @@ class Node(dict[str, Any]):
         raise AttributeError(f"{self.where}: nothing is called {key!r}")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """SafeLoader whose mappings are Nodes."""
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Iterator[Node]:
-    result, file = Node(), Path(loader.name).name
+    result, file = Node(), Path(node.start_mark.name).name
     result.where = f"{file}:{node.start_mark.line + 1}"
     yield result
     for key_node, value_node in node.value:

@@ -1061,11 +1061,12 @@ const char *hal_status_name(int32_t status) {
 }
 
 // An entry exists when it lies inside the table's stated size and is not NULL.
-#define TAKE(table, type, verb, target)                                                   \
+#define TAKE(table, type, verb, target) \
   if ((table)->size >= offsetof(type, verb) + sizeof((table)->verb)) (target) = (table)->verb
 // The same for a table in the root.
 #define HAS_TABLE(root, member) \
-  ((root)->size >= offsetof(hal_port_root, member) + sizeof((root)->member) && (root)->member != NULL)
+  ((root)->size >= offsetof(hal_port_root, member) + sizeof((root)->member) && \
+   (root)->member != NULL)
 
 void hal_entries_read(hal_entries *entries, const hal_port_root *root) {
   memset(entries, 0, sizeof(*entries));

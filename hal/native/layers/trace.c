@@ -251,7 +251,7 @@ static int32_t trace_port_get_info(hal_layer *self, uint32_t key, uint64_t capac
   const int32_t answer = self->next->calls->port_get_info(self->next, key, capacity, out_text,
                                                           out_bytes);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_bytes", *out_bytes);
+  if (answer >= 0 && out_bytes != NULL) hal_trace_unsigned(line, "out_bytes", *out_bytes);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -263,7 +263,7 @@ static int32_t trace_port_device_count(hal_layer *self, uint32_t *out_count) {
   hal_trace_start(line);
   const int32_t answer = self->next->calls->port_device_count(self->next, out_count);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_count", *out_count);
+  if (answer >= 0 && out_count != NULL) hal_trace_unsigned(line, "out_count", *out_count);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -302,7 +302,7 @@ static int32_t trace_device_open(hal_layer *self, uint32_t index, hal_device *ou
   hal_trace_start(line);
   const int32_t answer = self->next->calls->device_open(self->next, index, out_device);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_device", *out_device);
+  if (answer >= 0 && out_device != NULL) hal_trace_handle(line, "out_device", *out_device);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -330,7 +330,7 @@ static int32_t trace_device_get_i64(hal_layer *self, hal_device device, const ch
   hal_trace_start(line);
   const int32_t answer = self->next->calls->device_get_i64(self->next, device, key, out_value);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_value", *out_value);
+  if (answer >= 0 && out_value != NULL) hal_trace_signed(line, "out_value", *out_value);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -347,7 +347,7 @@ static int32_t trace_device_get_str(hal_layer *self, hal_device device, const ch
   const int32_t answer = self->next->calls->device_get_str(self->next, device, key, capacity,
                                                            out_text, out_bytes);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_bytes", *out_bytes);
+  if (answer >= 0 && out_bytes != NULL) hal_trace_unsigned(line, "out_bytes", *out_bytes);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -377,7 +377,7 @@ static int32_t trace_device_peer_info(hal_layer *self, hal_device device, hal_de
   const int32_t answer = self->next->calls->device_peer_info(self->next, device, peer, key,
                                                              out_value);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_value", *out_value);
+  if (answer >= 0 && out_value != NULL) hal_trace_signed(line, "out_value", *out_value);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -404,7 +404,7 @@ static int32_t trace_memory_alloc(hal_layer *self, hal_device device, const hal_
   hal_trace_start(line);
   const int32_t answer = self->next->calls->memory_alloc(self->next, device, desc, out_memory);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_memory", *out_memory);
+  if (answer >= 0 && out_memory != NULL) hal_trace_handle(line, "out_memory", *out_memory);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -527,7 +527,7 @@ static int32_t trace_memory_import_handle(hal_layer *self, hal_device device,
   const int32_t answer = self->next->calls->memory_import_handle(self->next, device, handle,
                                                                  out_memory);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_memory", *out_memory);
+  if (answer >= 0 && out_memory != NULL) hal_trace_handle(line, "out_memory", *out_memory);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -544,7 +544,7 @@ static int32_t trace_memory_wrap(hal_layer *self, hal_device device, uint64_t na
   const int32_t answer = self->next->calls->memory_wrap(self->next, device, native, bytes,
                                                         out_memory);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_memory", *out_memory);
+  if (answer >= 0 && out_memory != NULL) hal_trace_handle(line, "out_memory", *out_memory);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -558,7 +558,7 @@ static int32_t trace_memory_native_handle(hal_layer *self, hal_memory memory,
   hal_trace_start(line);
   const int32_t answer = self->next->calls->memory_native_handle(self->next, memory, out_native);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_native", *out_native);
+  if (answer >= 0 && out_native != NULL) hal_trace_unsigned(line, "out_native", *out_native);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -633,7 +633,7 @@ static int32_t trace_stream_create(hal_layer *self, hal_device device, uint32_t 
   hal_trace_start(line);
   const int32_t answer = self->next->calls->stream_create(self->next, device, flags, out_stream);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_stream", *out_stream);
+  if (answer >= 0 && out_stream != NULL) hal_trace_handle(line, "out_stream", *out_stream);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -713,7 +713,7 @@ static int32_t trace_stream_wrap(hal_layer *self, hal_device device, uint64_t na
   hal_trace_start(line);
   const int32_t answer = self->next->calls->stream_wrap(self->next, device, native, out_stream);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_stream", *out_stream);
+  if (answer >= 0 && out_stream != NULL) hal_trace_handle(line, "out_stream", *out_stream);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -728,7 +728,7 @@ static int32_t trace_event_create(hal_layer *self, hal_device device, uint32_t f
   hal_trace_start(line);
   const int32_t answer = self->next->calls->event_create(self->next, device, flags, out_event);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_event", *out_event);
+  if (answer >= 0 && out_event != NULL) hal_trace_handle(line, "out_event", *out_event);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -806,7 +806,7 @@ static int32_t trace_event_elapsed_ns(hal_layer *self, hal_event start, hal_even
   hal_trace_start(line);
   const int32_t answer = self->next->calls->event_elapsed_ns(self->next, start, end, out_ns);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_ns", *out_ns);
+  if (answer >= 0 && out_ns != NULL) hal_trace_signed(line, "out_ns", *out_ns);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -821,7 +821,7 @@ static int32_t trace_module_load(hal_layer *self, hal_device device, const hal_m
   hal_trace_start(line);
   const int32_t answer = self->next->calls->module_load(self->next, device, desc, out_module);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_module", *out_module);
+  if (answer >= 0 && out_module != NULL) hal_trace_handle(line, "out_module", *out_module);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -848,7 +848,7 @@ static int32_t trace_module_get_kernel(hal_layer *self, hal_module module, const
   hal_trace_start(line);
   const int32_t answer = self->next->calls->module_get_kernel(self->next, module, name, out_kernel);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_kernel", *out_kernel);
+  if (answer >= 0 && out_kernel != NULL) hal_trace_handle(line, "out_kernel", *out_kernel);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -863,7 +863,7 @@ static int32_t trace_module_kernel_info(hal_layer *self, hal_kernel kernel, uint
   hal_trace_start(line);
   const int32_t answer = self->next->calls->module_kernel_info(self->next, kernel, key, out_value);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_value", *out_value);
+  if (answer >= 0 && out_value != NULL) hal_trace_signed(line, "out_value", *out_value);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -879,7 +879,7 @@ static int32_t trace_module_serialize(hal_layer *self, hal_module module, uint64
   const int32_t answer = self->next->calls->module_serialize(self->next, module, capacity,
                                                              out_image, out_bytes);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_bytes", *out_bytes);
+  if (answer >= 0 && out_bytes != NULL) hal_trace_unsigned(line, "out_bytes", *out_bytes);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -909,7 +909,7 @@ static int32_t trace_launch_suggest(hal_layer *self, hal_kernel kernel, const ha
   hal_trace_start(line);
   const int32_t answer = self->next->calls->launch_suggest(self->next, kernel, desc, out_block);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_block", *out_block);
+  if (answer >= 0 && out_block != NULL) hal_trace_unsigned(line, "out_block", *out_block);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -940,7 +940,8 @@ static int32_t trace_operator_supports(hal_layer *self, hal_device device,
   const int32_t answer = self->next->calls->operator_supports(self->next, device, desc,
                                                               out_workspace_bytes);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_workspace_bytes", *out_workspace_bytes);
+  if (answer >= 0 && out_workspace_bytes != NULL) hal_trace_unsigned(line, "out_workspace_bytes",
+      *out_workspace_bytes);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -980,7 +981,7 @@ static int32_t trace_graph_end(hal_layer *self, hal_stream stream, hal_graph *ou
   hal_trace_start(line);
   const int32_t answer = self->next->calls->graph_end(self->next, stream, out_graph);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_graph", *out_graph);
+  if (answer >= 0 && out_graph != NULL) hal_trace_handle(line, "out_graph", *out_graph);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -1050,7 +1051,7 @@ static int32_t trace_collective_comm_create(hal_layer *self, hal_device device,
   const int32_t answer = self->next->calls->collective_comm_create(self->next, device, desc,
                                                                    out_comm);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_handle(line, "out_comm", *out_comm);
+  if (answer >= 0 && out_comm != NULL) hal_trace_handle(line, "out_comm", *out_comm);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -1200,7 +1201,7 @@ static int32_t trace_collective_async_error(hal_layer *self, hal_comm comm, int3
   hal_trace_start(line);
   const int32_t answer = self->next->calls->collective_async_error(self->next, comm, out_status);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_status", *out_status);
+  if (answer >= 0 && out_status != NULL) hal_trace_signed(line, "out_status", *out_status);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -1269,8 +1270,8 @@ static int32_t trace_profile_drain(hal_layer *self, hal_device device, uint64_t 
   const int32_t answer = self->next->calls->profile_drain(self->next, device, capacity, out_records,
                                                           out_count, out_dropped);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_unsigned(line, "out_count", *out_count);
-  if (answer >= 0) hal_trace_unsigned(line, "out_dropped", *out_dropped);
+  if (answer >= 0 && out_count != NULL) hal_trace_unsigned(line, "out_count", *out_count);
+  if (answer >= 0 && out_dropped != NULL) hal_trace_unsigned(line, "out_dropped", *out_dropped);
   hal_trace_close(line, self->state);
   return answer;
 }
@@ -1285,7 +1286,7 @@ static int32_t trace_profile_counter(hal_layer *self, hal_device device, const c
   hal_trace_start(line);
   const int32_t answer = self->next->calls->profile_counter(self->next, device, name, out_value);
   hal_trace_stop(line, answer);
-  if (answer >= 0) hal_trace_signed(line, "out_value", *out_value);
+  if (answer >= 0 && out_value != NULL) hal_trace_signed(line, "out_value", *out_value);
   hal_trace_close(line, self->state);
   return answer;
 }
