@@ -1,0 +1,193 @@
+"""A port, one of its devices, and the few steps that almost every case needs.
+
+memory = rig.memory(1024)
+rig.upload(memory, data)
+assert rig.download(memory, 1024) == data
+rig.refuse("memory.free", 0, status=Status.INVALID_HANDLE)
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from hal.testing import record
+from hal.testing.abi import Argument, Copy, Status, status_name
+
+if TYPE_CHECKING:
+    from hal.testing.raw import Raw
+
+__all__ = ["LONG_NS", "Rig", "check_health", "in_use_bytes"]
+
+LONG_NS = 10_000_000_000
+"""A wait that no honest port needs: 10 s."""
+
+
+class Rig:
+    """What a case works on.
+
+    Attributes:
+        raw: The port, with or without layers.
+        device: An open device's handle.
+    """
+
+    def __init__(self, raw: Raw, device: int) -> None:
+        self.raw = raw
+        self.device = device
+
+    # ---- making things ----
+
+    def memory(self, bytes: int, *, alignment: int = 0, flags: int = 0) -> int:  # noqa: A002
+        """Return a new buffer's handle; it ends with the case."""
+        desc = self.raw.new("memory_desc", bytes=bytes, alignment_bytes=alignment, flags=int(flags))
+        return self._made("memory.alloc", "hal_memory", self.device, desc)
+
+    def stream(self) -> int:
+        """Return a new stream's handle; it ends with the case."""
+        return self._made("stream.create", "hal_stream", self.device, 0)
+
+    def event(self, flags: int = 0) -> int:
+        """Return a new event's handle; it ends with the case."""
+        return self._made("event.create", "hal_event", self.device, int(flags))
+
+    def module(self, image: bytes, *, format: str = "vil.v1") -> int:  # noqa: A002
+        """Return a loaded module's handle; it ends with the case."""
+        desc = self.module_desc(image, format=format)
+        return self._made("module.load", "hal_module", self.device, desc)
+
+    def module_desc(self, image: bytes, *, format: str = "vil.v1") -> Any:  # noqa: A002
+        """Return a `hal_module_desc *` for an image."""
+        return self.raw.new(
+            "module_desc", format=format.encode(), image=image, image_bytes=len(image)
+        )
+
+    def kernel(self, module: int, name: str) -> int:
+        """Return the handle of a module's kernel."""
+        return self._made("module.get_kernel", "hal_kernel", module, name.encode())
+
+    def _made(self, call: str, kind: str, *arguments: Any) -> int:
+        out = self.raw.out(kind)
+        self.raw.ok(call, *arguments, out)
+        handle = int(out[0])
+        if handle == 0 or self.raw.untouched(out):
+            raise AssertionError(f"{call} answered OK and gave no handle")
+        return handle
+
+    # ---- moving bytes ----
+
+    def copy_desc(self, kind: Copy, **fields: Any) -> Any:
+        """Return a `hal_copy_desc *`."""
+        return self.raw.new("copy_desc", kind=int(kind), **fields)
+
+    def upload(self, memory: int, data: Any, *, offset: int = 0, stream: int = 0) -> None:
+        """Copy host bytes to a buffer; without a stream it waits for the end."""
+        data = bytes(data) if not hasattr(data, "nbytes") else data
+        size = len(memoryview(data).cast("B"))
+        if size:
+            desc = self.copy_desc(
+                Copy.HOST_TO_DEVICE,
+                target=self.raw.ref(memory, offset, size),
+                host_source=self.raw.pointer(data),
+            )
+            self._enqueue("transfer.copy", stream, desc)
+
+    def download(self, memory: int, bytes: int, *, offset: int = 0) -> bytes:  # noqa: A002
+        """Return bytes of a buffer once the copy is through."""
+        host = bytearray(b"\xa5" * bytes)
+        if bytes:
+            desc = self.copy_desc(
+                Copy.DEVICE_TO_HOST,
+                source=self.raw.ref(memory, offset, bytes),
+                host_target=self.raw.pointer(host),
+            )
+            self._enqueue("transfer.copy", 0, desc)
+        return builtins.bytes(host)
+
+    def fill(self, memory: int, pattern: bytes, count: int, *, offset: int = 0) -> None:
+        """Repeat a pattern `count` times and wait for the end."""
+        range_ = self.raw.ref(memory, offset, len(pattern) * count)
+        self._enqueue("transfer.fill", 0, range_, pattern, len(pattern))
+
+    def _enqueue(self, call: str, stream: int, *arguments: Any) -> None:
+        own = stream or self.stream()
+        self.raw.ok(call, own, *arguments)
+        if not stream:
+            self.wait(own)
+            self.raw.ok("stream.destroy", own)
+
+    def wait(self, stream: int, timeout_ns: int = LONG_NS) -> None:
+        """Wait for a stream."""
+        self.raw.ok("stream.synchronize", stream, timeout_ns)
+
+    # ---- launching ----
+
+    def launch_desc(self, arguments: list[dict[str, Any]], grid: tuple[int, ...] = (1,)) -> Any:
+        """Return a `hal_launch_desc *`; arguments as dictionaries of `hal_argument`."""
+        ffi = self.raw.ffi
+        array = ffi.new("hal_argument[]", arguments) if arguments else ffi.NULL
+        lengths = [*grid, 1, 1][:3]
+        return self.raw.new(
+            "launch_desc", grid=lengths, argument_count=len(arguments), arguments=array
+        )
+
+    def buffer(self, memory: int, bytes: int, *, offset: int = 0) -> dict[str, Any]:  # noqa: A002
+        """Return a kernel argument: a range of a buffer."""
+        place = {"memory": memory, "offset_bytes": offset, "bytes": bytes}
+        return {"kind": int(Argument.BUFFER), "buffer": place}
+
+    def scalar(self, kind: int, value: float) -> dict[str, Any]:
+        """Return a kernel argument: a number of one of `Argument`'s scalar kinds."""
+        return {"kind": int(kind), "scalar": scalar_bits(int(kind), value)}
+
+    # ---- refusals ----
+
+    def refuse(self, call: str, *arguments: Any, status: int) -> None:
+        """Check everything that a negative case owes.
+
+        The call answers exactly `status`, leaves out-parameters alone, records its status and a
+        text in the thread's last error, takes no device memory, and the device still works.
+        """
+        raw = self.raw
+        before = in_use_bytes(raw, self.device)
+        answer = raw.call(call, *arguments)
+        if answer == status == Status.UNSUPPORTED:
+            record.current().unsupported.clear()
+        error = raw.error()
+        assert status_name(answer) == status_name(status), f"{call}: {error[2]}"
+        for out in raw.outs(arguments):
+            assert raw.untouched(out), f"{call} failed and wrote its output (HAL-ABI-012)"
+        if status < 0:
+            assert status_name(error[0]) == status_name(status), f"{call}: last_error's status"
+            assert error[2] != "", f"{call} failed and left no text (HAL-ABI-005)"
+        assert in_use_bytes(raw, self.device) == before, f"{call} failed and kept memory"
+        check_health(raw, self.device)
+
+
+def scalar_bits(kind: int, value: float) -> int:
+    """Return the 64 bits in which `hal_argument.scalar` carries a number."""
+    import struct
+
+    packing = {2: "<i", 3: "<q", 4: "<f", 5: "<d"}[kind]
+    return int.from_bytes(struct.pack(packing, value), "little")
+
+
+def in_use_bytes(raw: Raw, device: int) -> int:
+    """Return the device's `in_use_bytes`, or -1 when the port does not tell."""
+    out = raw.ffi.new("hal_memory_figures *")
+    out.size = raw.ffi.sizeof("hal_memory_figures")
+    status = raw.call("memory.stats", device, out)
+    return int(out.in_use_bytes) if status == Status.OK else -1
+
+
+def check_health(raw: Raw, device: int) -> None:
+    """Check that a device still does work: allocate, fill, copy back, compare, free.
+
+    Raises:
+        AssertionError: a step failed or the bytes are wrong.
+    """
+    probe = Rig(raw, device)
+    memory = probe.memory(64)
+    probe.fill(memory, b"\x5a", 64)
+    got = probe.download(memory, 64)
+    assert got == b"\x5a" * 64, "the device no longer moves bytes after an error"
+    raw.ok("memory.free", memory)
