@@ -78,9 +78,12 @@ def rate(call: Callable[[], object], work: float, *, count: int) -> Sample:
 
 
 def interleave(contenders: Sequence[Contender], rounds: int) -> dict[str, list[float]]:
-    """Take `rounds` samples of each contender, in turns; one more before them is thrown away."""
+    """Take `rounds` samples of each contender, in turns.
+
+    Where there is more than one round, one more before them is thrown away.
+    """
     samples: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for contender in contenders:
+    for contender in contenders if rounds > 1 else ():
         contender.sample()
     for number in range(rounds):
         first = number % len(contenders)
