@@ -5,8 +5,8 @@
 // HAL_ERROR_UNSUPPORTED. Every function returns a status: 0 done, above 0 information, below 0 an
 // error. Sizes are bytes. A handle is a number that the port chooses; 0 is never a handle.
 //
-// Each contract below says who checks a rule only through its id: see docs/interfaces. Rules about
-// NULL, flags and ranges are checked by the loader before the port is called.
+// Rules marked [loader] (about NULL, flags, ranges, sizes of structs) are checked before the port
+// is called, so that no port repeats them. All others are the port's own.
 // clang-format off
 #ifndef HAL_HAL_H_
 #define HAL_HAL_H_
@@ -171,8 +171,8 @@ typedef struct hal_port_table {
   //   host (in): The host's callbacks and the chip's HCD; its texts live until shutdown.
   // Tier 1. One call at a time, with no other call running. Answers OK, INVALID_VALUE,
   // INVALID_STATE, UNSUPPORTED, NOT_FOUND, INTERNAL.
-  // HAL-PRT-001 INVALID_VALUE: A host is given.
-  // HAL-PRT-002 INVALID_VALUE: The host's size covers its first fields.
+  // HAL-PRT-001 INVALID_VALUE [loader]: A host is given.
+  // HAL-PRT-002 INVALID_VALUE [loader]: The host's size covers its first fields.
   // HAL-PRT-003 INVALID_STATE: A second init without a shutdown between is refused.
   int32_t (*init)(const hal_host *host);
 
@@ -190,7 +190,7 @@ typedef struct hal_port_table {
   //     NUL-terminated.
   //   out_bytes (out): Room that the whole text needs, its NUL included.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, NOT_FOUND.
-  // HAL-PRT-020 INVALID_VALUE: Outputs are given.
+  // HAL-PRT-020 INVALID_VALUE [loader]: Outputs are given.
   // HAL-PRT-021 NOT_FOUND: An unknown key is NOT_FOUND.
   // HAL-PRT-022 OK: The text is cut to the capacity, NUL-terminated, and out_bytes is the whole
   //   length.
@@ -199,15 +199,15 @@ typedef struct hal_port_table {
   // Counts the devices that can be opened; 0 is a good answer.
   //   out_count (out): Number of devices.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INTERNAL.
-  // HAL-PRT-030 INVALID_VALUE: The output is given.
+  // HAL-PRT-030 INVALID_VALUE [loader]: The output is given.
   // HAL-PRT-031 OK: Each index below the count opens.
   int32_t (*device_count)(uint32_t *out_count);
 
   // Copies the calling thread's last error. It never fails once the port is loaded.
   //   out_error (out): The record; the caller sets its size.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE.
-  // HAL-PRT-040 INVALID_VALUE: The output is given.
-  // HAL-PRT-041 INVALID_VALUE: The record's size covers its first fields.
+  // HAL-PRT-040 INVALID_VALUE [loader]: The output is given.
+  // HAL-PRT-041 INVALID_VALUE [loader]: The record's size covers its first fields.
   // HAL-PRT-042 OK: After a failing call the record holds its status; a successful call leaves the
   //   record.
   int32_t (*last_error)(hal_error *out_error);
@@ -218,7 +218,7 @@ typedef struct hal_port_table {
   //   out_table (out, owner: port): The extension's table; it starts with its size.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // NOT_FOUND, UNSUPPORTED.
-  // HAL-PRT-050 INVALID_VALUE: Name and output are given.
+  // HAL-PRT-050 INVALID_VALUE [loader]: Name and output are given.
   // HAL-PRT-051 NOT_FOUND: An unknown extension is NOT_FOUND.
   int32_t (*get_extension)(const char *name, uint32_t version, const void **out_table);
 } hal_port_table;
@@ -239,7 +239,7 @@ typedef struct hal_device_table {
   //   out_device (out, owner: caller): The opened device.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, OUT_OF_RANGE,
   // OUT_OF_MEMORY, INVALID_STATE, DEVICE_LOST, INTERNAL.
-  // HAL-DEV-001 INVALID_VALUE: The output is given.
+  // HAL-DEV-001 INVALID_VALUE [loader]: The output is given.
   // HAL-DEV-002 OUT_OF_RANGE: An index at or above the count is OUT_OF_RANGE.
   // HAL-DEV-003 OUT_OF_RANGE: A refused open leaves out_device alone.
   // HAL-DEV-004 OK: An opened device has a handle that is not zero and works.
@@ -264,7 +264,7 @@ typedef struct hal_device_table {
   //   out_value (out): The value, in the key's own unit.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // NOT_FOUND.
-  // HAL-DEV-020 INVALID_VALUE: Key and output are given.
+  // HAL-DEV-020 INVALID_VALUE [loader]: Key and output are given.
   // HAL-DEV-021 NOT_FOUND: An unknown key is NOT_FOUND.
   // HAL-DEV-022 INVALID_HANDLE: A stale device is refused.
   // HAL-DEV-023 OK: The run-time keys are answered.
@@ -281,7 +281,7 @@ typedef struct hal_device_table {
   //   out_bytes (out): Room that the whole text needs, its NUL included.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // NOT_FOUND.
-  // HAL-DEV-030 INVALID_VALUE: Key and outputs are given.
+  // HAL-DEV-030 INVALID_VALUE [loader]: Key and outputs are given.
   // HAL-DEV-031 NOT_FOUND: An unknown key is NOT_FOUND.
   // HAL-DEV-032 OK: The text is cut to the capacity, NUL-terminated, and out_bytes is the whole
   //   length.
@@ -306,7 +306,7 @@ typedef struct hal_device_table {
   //   out_value (out): The value, in the key's own unit.
   // Tier 3 [else: copies go through host memory]. Any thread may call it at any time. Answers OK,
   // INVALID_VALUE, INVALID_HANDLE, NOT_FOUND.
-  // HAL-DEV-050 INVALID_VALUE: The output is given.
+  // HAL-DEV-050 INVALID_VALUE [loader]: The output is given.
   // HAL-DEV-051 INVALID_HANDLE: A stale device on either side is refused.
   // HAL-DEV-052 NOT_FOUND: An unknown key is NOT_FOUND.
   int32_t (*peer_info)(hal_device device, hal_device peer, uint32_t key, int64_t *out_value);
@@ -398,12 +398,12 @@ typedef struct hal_memory_table {
   //   out_memory (out, owner: caller): The buffer.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // OUT_OF_MEMORY, UNSUPPORTED, DEVICE_LOST.
-  // HAL-MEM-001 INVALID_VALUE: Descriptor and output are given.
-  // HAL-MEM-002 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-MEM-003 UNSUPPORTED: An unknown tail of the descriptor is all zero.
-  // HAL-MEM-004 INVALID_VALUE: A length of zero is refused.
-  // HAL-MEM-005 INVALID_VALUE: An alignment is a power of two.
-  // HAL-MEM-006 INVALID_VALUE: Unknown flags are refused.
+  // HAL-MEM-001 INVALID_VALUE [loader]: Descriptor and output are given.
+  // HAL-MEM-002 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-MEM-003 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-MEM-004 INVALID_VALUE [loader]: A length of zero is refused.
+  // HAL-MEM-005 INVALID_VALUE [loader]: An alignment is a power of two.
+  // HAL-MEM-006 INVALID_VALUE [loader]: Unknown flags are refused.
   // HAL-MEM-007 INVALID_HANDLE: A stale device is refused.
   // HAL-MEM-008 OUT_OF_MEMORY: A request beyond the device's total is OUT_OF_MEMORY.
   // HAL-MEM-009 OUT_OF_MEMORY: A refused request leaves out_memory alone.
@@ -427,8 +427,8 @@ typedef struct hal_memory_table {
   //   memory (in): The buffer.
   //   out_info (out): The description; the caller sets its size.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE.
-  // HAL-MEM-030 INVALID_VALUE: The output is given.
-  // HAL-MEM-031 INVALID_VALUE: The output's size covers its first fields.
+  // HAL-MEM-030 INVALID_VALUE [loader]: The output is given.
+  // HAL-MEM-031 INVALID_VALUE [loader]: The output's size covers its first fields.
   // HAL-MEM-032 INVALID_HANDLE: A stale buffer is refused.
   // HAL-MEM-033 OK: The length is the one that was asked for and the device is the buffer's own.
   int32_t (*info)(hal_memory memory, hal_memory_facts *out_info);
@@ -437,8 +437,8 @@ typedef struct hal_memory_table {
   //   device (in): The device.
   //   out_stats (out): The figures; the caller sets its size.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE.
-  // HAL-MEM-040 INVALID_VALUE: The output is given.
-  // HAL-MEM-041 INVALID_VALUE: The output's size covers its first fields.
+  // HAL-MEM-040 INVALID_VALUE [loader]: The output is given.
+  // HAL-MEM-041 INVALID_VALUE [loader]: The output's size covers its first fields.
   // HAL-MEM-042 INVALID_HANDLE: A stale device is refused.
   // HAL-MEM-043 OK: Total, in use and peak are true: in use follows alloc and free, peak never
   //   falls, total is the HCD's.
@@ -450,8 +450,8 @@ typedef struct hal_memory_table {
   //   out_pointer (out, owner: caller): The memory, aligned to 64 bytes.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // OUT_OF_MEMORY.
-  // HAL-MEM-050 INVALID_VALUE: The output is given.
-  // HAL-MEM-051 INVALID_VALUE: A length of zero is refused.
+  // HAL-MEM-050 INVALID_VALUE [loader]: The output is given.
+  // HAL-MEM-051 INVALID_VALUE [loader]: A length of zero is refused.
   // HAL-MEM-052 INVALID_HANDLE: A stale device is refused.
   // HAL-MEM-053 OK: The memory is there and aligned to 64 bytes.
   // HAL-MEM-054 OUT_OF_MEMORY: A request beyond the host's memory is OUT_OF_MEMORY.
@@ -471,7 +471,7 @@ typedef struct hal_memory_table {
   //   bytes (in): Length; at least 1.
   // Optional [else: staged copies]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, INVALID_STATE, OUT_OF_MEMORY, UNSUPPORTED.
-  // HAL-MEM-070 INVALID_VALUE: Memory is given and its length is not zero.
+  // HAL-MEM-070 INVALID_VALUE [loader]: Memory is given and its length is not zero.
   // HAL-MEM-071 INVALID_STATE: Memory that is registered already is refused.
   int32_t (*host_register)(hal_device device, void *pointer, uint64_t bytes);
 
@@ -480,7 +480,7 @@ typedef struct hal_memory_table {
   //   pointer (in): Start of the memory.
   // Optional [else: staged copies]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
-  // HAL-MEM-080 INVALID_VALUE: Memory is given.
+  // HAL-MEM-080 INVALID_VALUE [loader]: Memory is given.
   // HAL-MEM-081 INVALID_VALUE: Memory that is not registered is refused.
   int32_t (*host_unregister)(hal_device device, void *pointer);
 
@@ -489,7 +489,7 @@ typedef struct hal_memory_table {
   //   out_handle (out): The bytes.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
-  // HAL-MEM-090 INVALID_VALUE: The output is given.
+  // HAL-MEM-090 INVALID_VALUE [loader]: The output is given.
   // HAL-MEM-091 INVALID_HANDLE: A stale buffer is refused.
   int32_t (*export_handle)(hal_memory memory, hal_ipc_handle *out_handle);
 
@@ -499,7 +499,7 @@ typedef struct hal_memory_table {
   //   out_memory (out, owner: caller): The buffer.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, NOT_FOUND, UNSUPPORTED.
-  // HAL-MEM-100 INVALID_VALUE: Bytes and output are given.
+  // HAL-MEM-100 INVALID_VALUE [loader]: Bytes and output are given.
   // HAL-MEM-101 NOT_FOUND: Bytes that no export made are refused.
   int32_t (*import_handle)(hal_device device, const hal_ipc_handle *handle, hal_memory *out_memory);
 
@@ -510,7 +510,7 @@ typedef struct hal_memory_table {
   //   out_memory (out, owner: caller): The buffer; free leaves the memory alone.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
-  // HAL-MEM-110 INVALID_VALUE: Memory, length and output are given.
+  // HAL-MEM-110 INVALID_VALUE [loader]: Memory, length and output are given.
   // HAL-MEM-111 OK: The buffer reads and writes the wrapped memory.
   int32_t (*wrap)(hal_device device, uint64_t native, uint64_t bytes, hal_memory *out_memory);
 
@@ -519,7 +519,7 @@ typedef struct hal_memory_table {
   //   out_native (out, owner: port): The handle or address; valid until free.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
-  // HAL-MEM-120 INVALID_VALUE: The output is given.
+  // HAL-MEM-120 INVALID_VALUE [loader]: The output is given.
   // HAL-MEM-121 INVALID_HANDLE: A stale buffer is refused.
   int32_t (*native_handle)(hal_memory memory, uint64_t *out_native);
 } hal_memory_table;
@@ -593,14 +593,14 @@ typedef struct hal_transfer_table {
   //   desc (in): The copy.
   // Tier 1. Calls on the same object are serialised by the caller. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, OUT_OF_RANGE, OUT_OF_MEMORY, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-XFR-001 INVALID_VALUE: A descriptor is given.
-  // HAL-XFR-002 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-XFR-003 UNSUPPORTED: An unknown tail of the descriptor is all zero.
-  // HAL-XFR-004 INVALID_VALUE: The direction is one of the three.
-  // HAL-XFR-005 INVALID_VALUE: Unknown flags are refused.
-  // HAL-XFR-006 INVALID_VALUE: Host memory is given when bytes move.
-  // HAL-XFR-007 INVALID_VALUE: Both ranges have one length.
-  // HAL-XFR-008 OUT_OF_RANGE: Offset and length do not wrap around.
+  // HAL-XFR-001 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-XFR-002 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-XFR-003 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-XFR-004 INVALID_VALUE [loader]: The direction is one of the three.
+  // HAL-XFR-005 INVALID_VALUE [loader]: Unknown flags are refused.
+  // HAL-XFR-006 INVALID_VALUE [loader]: Host memory is given when bytes move.
+  // HAL-XFR-007 INVALID_VALUE [loader]: Both ranges have one length.
+  // HAL-XFR-008 OUT_OF_RANGE [loader]: Offset and length do not wrap around.
   // HAL-XFR-010 OUT_OF_RANGE: A range beyond the end of its buffer is refused and no byte moves.
   // HAL-XFR-011 INVALID_HANDLE: A stale stream or buffer is refused.
   // HAL-XFR-012 OK: After the stream passes the copy the target holds the source's bytes.
@@ -619,10 +619,10 @@ typedef struct hal_transfer_table {
   //   pattern_bytes (in): 1, 2, 4 or 8.
   // Tier 1. Calls on the same object are serialised by the caller. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, OUT_OF_RANGE, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-XFR-020 INVALID_VALUE: Range and pattern are given.
-  // HAL-XFR-021 INVALID_VALUE: A pattern has 1, 2, 4 or 8 bytes.
-  // HAL-XFR-022 INVALID_VALUE: The range holds whole patterns.
-  // HAL-XFR-023 OUT_OF_RANGE: Offset and length do not wrap around.
+  // HAL-XFR-020 INVALID_VALUE [loader]: Range and pattern are given.
+  // HAL-XFR-021 INVALID_VALUE [loader]: A pattern has 1, 2, 4 or 8 bytes.
+  // HAL-XFR-022 INVALID_VALUE [loader]: The range holds whole patterns.
+  // HAL-XFR-023 OUT_OF_RANGE [loader]: Offset and length do not wrap around.
   // HAL-XFR-024 OUT_OF_RANGE: A range beyond the end of the buffer is refused and no byte changes.
   // HAL-XFR-025 INVALID_HANDLE: A stale stream or buffer is refused.
   // HAL-XFR-026 OK: After the stream passes the fill each byte of the range, and no other, follows
@@ -638,8 +638,9 @@ typedef struct hal_transfer_table {
   // Tier 3 [else: through host memory]. Calls on the same object are serialised by the caller.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, UNSUPPORTED, EXECUTION_FAILED,
   // DEVICE_LOST.
-  // HAL-XFR-030 INVALID_VALUE: Both ranges are given.
-  // HAL-XFR-031 INVALID_VALUE: Both ranges have one length.
+  // HAL-XFR-030 INVALID_VALUE [loader]: Both ranges are given.
+  // HAL-XFR-031 INVALID_VALUE [loader]: Both ranges have one length.
+  // HAL-XFR-035 OUT_OF_RANGE [loader]: Offset and length do not wrap around.
   // HAL-XFR-032 OUT_OF_RANGE: A range beyond the end of its buffer is refused.
   // HAL-XFR-033 INVALID_HANDLE: A stale stream or buffer is refused.
   // HAL-XFR-034 OK: After the stream passes the copy the target holds the source's bytes.
@@ -652,10 +653,12 @@ typedef struct hal_transfer_table {
   // Optional [else: row loop]. Calls on the same object are serialised by the caller. Answers OK,
   // INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, OUT_OF_MEMORY, UNSUPPORTED, EXECUTION_FAILED,
   // DEVICE_LOST.
-  // HAL-XFR-040 INVALID_VALUE: A descriptor is given.
-  // HAL-XFR-041 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-XFR-042 INVALID_VALUE: The direction is one of the three.
-  // HAL-XFR-043 INVALID_VALUE: No pitch is smaller than a row.
+  // HAL-XFR-040 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-XFR-041 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-XFR-046 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-XFR-042 INVALID_VALUE [loader]: The direction is one of the three.
+  // HAL-XFR-047 INVALID_VALUE [loader]: Unknown flags are refused.
+  // HAL-XFR-043 INVALID_VALUE [loader]: No pitch is smaller than a row.
   // HAL-XFR-044 OUT_OF_RANGE: Rows beyond the end of a range are refused and no byte moves.
   // HAL-XFR-045 OK: Each row lands at its pitch, and the bytes between rows stay.
   int32_t (*copy_2d)(hal_stream stream, const hal_copy_2d_desc *desc);
@@ -673,8 +676,8 @@ typedef struct hal_stream_table {
   //   out_stream (out, owner: caller): The stream.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // OUT_OF_MEMORY, DEVICE_LOST.
-  // HAL-STR-001 INVALID_VALUE: The output is given.
-  // HAL-STR-002 INVALID_VALUE: Unknown flags are refused.
+  // HAL-STR-001 INVALID_VALUE [loader]: The output is given.
+  // HAL-STR-002 INVALID_VALUE [loader]: Unknown flags are refused.
   // HAL-STR-003 INVALID_HANDLE: A stale device is refused.
   // HAL-STR-004 OK: A stream has a handle that is not zero, is ready when new and takes work.
   // HAL-STR-005 INVALID_HANDLE: A refused create leaves out_stream alone.
@@ -727,7 +730,7 @@ typedef struct hal_stream_table {
   //   user (in, NULL allowed): Its argument.
   // Optional [else: host-signalled events]. Calls on the same object are serialised by the caller.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-STR-050 INVALID_VALUE: A function is given.
+  // HAL-STR-050 INVALID_VALUE [loader]: A function is given.
   // HAL-STR-051 OK: The function runs once, after earlier work and before later work of the stream.
   int32_t (*host_call)(hal_stream stream, hal_host_fn function, void *user);
 
@@ -737,7 +740,7 @@ typedef struct hal_stream_table {
   //   out_stream (out, owner: caller): The stream; destroy leaves the queue alone.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, UNSUPPORTED.
-  // HAL-STR-060 INVALID_VALUE: Queue and output are given.
+  // HAL-STR-060 INVALID_VALUE [loader]: Queue and output are given.
   // HAL-STR-061 INVALID_HANDLE: A stale device is refused.
   int32_t (*wrap)(hal_device device, uint64_t native, hal_stream *out_stream);
 } hal_stream_table;
@@ -758,8 +761,8 @@ typedef struct hal_event_table {
   //   out_event (out, owner: caller): The event.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // OUT_OF_MEMORY, DEVICE_LOST.
-  // HAL-EVT-001 INVALID_VALUE: The output is given.
-  // HAL-EVT-002 INVALID_VALUE: Unknown flags are refused.
+  // HAL-EVT-001 INVALID_VALUE [loader]: The output is given.
+  // HAL-EVT-002 INVALID_VALUE [loader]: Unknown flags are refused.
   // HAL-EVT-003 INVALID_HANDLE: A stale device is refused.
   // HAL-EVT-004 OK: An event has a handle that is not zero and can be recorded or signalled.
   int32_t (*create)(hal_device device, uint32_t flags, hal_event *out_event);
@@ -810,7 +813,7 @@ typedef struct hal_event_table {
   //   status (in): HAL_OK or an error that waiters get.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // INVALID_STATE.
-  // HAL-EVT-050 INVALID_VALUE: The status is OK or an error.
+  // HAL-EVT-050 INVALID_VALUE [loader]: The status is OK or an error.
   // HAL-EVT-051 INVALID_STATE: An event without HOST or signalled already is refused.
   // HAL-EVT-052 INVALID_HANDLE: A stale event is refused.
   // HAL-EVT-053 OK: Streams that wait go on; with an error they become sticky with it.
@@ -822,7 +825,7 @@ typedef struct hal_event_table {
   //   out_ns (out): End minus start.
   // Tier 2 [else: none]. Any thread may call it at any time. Answers OK, NOT_READY, INVALID_VALUE,
   // INVALID_HANDLE, INVALID_STATE.
-  // HAL-EVT-060 INVALID_VALUE: The output is given.
+  // HAL-EVT-060 INVALID_VALUE [loader]: The output is given.
   // HAL-EVT-061 INVALID_STATE: An event without TIMING or never recorded is refused.
   // HAL-EVT-062 NOT_READY: An event that is not complete gives NOT_READY.
   // HAL-EVT-063 OK: The time is in nanoseconds, agrees with the profile's clock and never runs
@@ -866,11 +869,11 @@ typedef struct hal_module_table {
   //   out_module (out, owner: caller): The module.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // INVALID_MODULE, OUT_OF_MEMORY, UNSUPPORTED, DEVICE_LOST.
-  // HAL-MOD-001 INVALID_VALUE: Descriptor and output are given.
-  // HAL-MOD-002 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-MOD-003 UNSUPPORTED: An unknown tail of the descriptor is all zero.
-  // HAL-MOD-004 INVALID_VALUE: Format and image are given.
-  // HAL-MOD-005 INVALID_VALUE: Unknown flags are refused.
+  // HAL-MOD-001 INVALID_VALUE [loader]: Descriptor and output are given.
+  // HAL-MOD-002 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-MOD-003 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-MOD-004 INVALID_VALUE [loader]: Format and image are given.
+  // HAL-MOD-005 INVALID_VALUE [loader]: Unknown flags are refused.
   // HAL-MOD-006 UNSUPPORTED: A format that the HCD does not list is UNSUPPORTED.
   // HAL-MOD-007 INVALID_MODULE: A damaged image is INVALID_MODULE, and the device goes on.
   // HAL-MOD-008 INVALID_MODULE: A refused load leaves out_module alone.
@@ -893,7 +896,7 @@ typedef struct hal_module_table {
   //   out_kernel (out, owner: port): The kernel; valid until unload.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
   // NOT_FOUND.
-  // HAL-MOD-030 INVALID_VALUE: Name and output are given.
+  // HAL-MOD-030 INVALID_VALUE [loader]: Name and output are given.
   // HAL-MOD-031 NOT_FOUND: An unknown name is NOT_FOUND.
   // HAL-MOD-032 INVALID_HANDLE: A stale module is refused.
   // HAL-MOD-033 NOT_FOUND: A refused look-up leaves out_kernel alone.
@@ -906,7 +909,7 @@ typedef struct hal_module_table {
   //   out_value (out): The value, in the key's own unit.
   // Optional [else: the image's signature]. Any thread may call it at any time. Answers OK,
   // INVALID_VALUE, INVALID_HANDLE, NOT_FOUND, UNSUPPORTED.
-  // HAL-MOD-040 INVALID_VALUE: The output is given.
+  // HAL-MOD-040 INVALID_VALUE [loader]: The output is given.
   // HAL-MOD-041 INVALID_HANDLE: A stale kernel is refused.
   // HAL-MOD-042 NOT_FOUND: An unknown key is NOT_FOUND.
   int32_t (*kernel_info)(hal_kernel kernel, uint32_t key, int64_t *out_value);
@@ -919,7 +922,7 @@ typedef struct hal_module_table {
   //   out_bytes (out): Room that the bytes need.
   // Optional [else: the image itself]. Any thread may call it at any time. Answers OK,
   // INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED.
-  // HAL-MOD-050 INVALID_VALUE: Outputs are given.
+  // HAL-MOD-050 INVALID_VALUE [loader]: Outputs are given.
   // HAL-MOD-051 INVALID_HANDLE: A stale module is refused.
   int32_t (*serialize)(hal_module module, uint64_t capacity, void *out_image, uint64_t *out_bytes);
 } hal_module_table;
@@ -963,12 +966,12 @@ typedef struct hal_launch_table {
   //   desc (in): Grid and arguments.
   // Tier 1. Calls on the same object are serialised by the caller. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, OUT_OF_RANGE, OUT_OF_MEMORY, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-LCH-001 INVALID_VALUE: A descriptor is given.
-  // HAL-LCH-002 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-LCH-003 UNSUPPORTED: An unknown tail of the descriptor is all zero.
-  // HAL-LCH-004 INVALID_VALUE: Arguments are given.
-  // HAL-LCH-005 INVALID_VALUE: Unknown flags are refused.
-  // HAL-LCH-006 INVALID_VALUE: Each argument's kind is one of the list.
+  // HAL-LCH-001 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-LCH-002 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-LCH-003 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-LCH-004 INVALID_VALUE [loader]: Arguments are given.
+  // HAL-LCH-005 INVALID_VALUE [loader]: Unknown flags are refused.
+  // HAL-LCH-006 INVALID_VALUE [loader]: Each argument's kind is one of the list.
   // HAL-LCH-010 INVALID_HANDLE: A stale stream, kernel or buffer is refused.
   // HAL-LCH-011 INVALID_VALUE: Count and kinds of the arguments are the signature's.
   // HAL-LCH-012 OUT_OF_RANGE: A buffer range beyond its buffer, or smaller than the kernel needs,
@@ -989,7 +992,9 @@ typedef struct hal_launch_table {
   //   out_block (out): Three lengths: x, y and z.
   // Optional [else: the HCD's default]. Any thread may call it at any time. Answers OK,
   // INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED.
-  // HAL-LCH-030 INVALID_VALUE: Descriptor and output are given.
+  // HAL-LCH-030 INVALID_VALUE [loader]: Descriptor and output are given.
+  // HAL-LCH-032 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-LCH-033 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
   // HAL-LCH-031 INVALID_HANDLE: A stale kernel is refused.
   int32_t (*suggest)(hal_kernel kernel, const hal_launch_desc *desc, uint32_t *out_block);
 } hal_launch_table;
@@ -1072,8 +1077,8 @@ typedef struct hal_operator_table {
   //   out_info (out): The operator; the caller sets its size.
   // Optional [else: kernels generated from the tensor IR]. Any thread may call it at any time.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, UNSUPPORTED.
-  // HAL-OPR-001 INVALID_VALUE: The output is given.
-  // HAL-OPR-002 INVALID_VALUE: The output's size covers its first fields.
+  // HAL-OPR-001 INVALID_VALUE [loader]: The output is given.
+  // HAL-OPR-002 INVALID_VALUE [loader]: The output's size covers its first fields.
   // HAL-OPR-003 OUT_OF_RANGE: An index past the last operator is OUT_OF_RANGE.
   int32_t (*enumerate)(hal_device device, uint32_t index, hal_operator_info *out_info);
 
@@ -1083,8 +1088,10 @@ typedef struct hal_operator_table {
   //   out_workspace_bytes (out): Workspace that run needs.
   // Optional [else: kernels generated from the tensor IR]. Any thread may call it at any time.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED.
-  // HAL-OPR-010 INVALID_VALUE: Descriptor and output are given.
-  // HAL-OPR-011 INVALID_VALUE: The descriptor's size covers its first fields and its name is given.
+  // HAL-OPR-010 INVALID_VALUE [loader]: Descriptor and output are given.
+  // HAL-OPR-011 INVALID_VALUE [loader]: The descriptor's size covers its first fields and its name
+  //   is given.
+  // HAL-OPR-013 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
   // HAL-OPR-012 UNSUPPORTED: A use that the library lacks is UNSUPPORTED.
   int32_t (*supports)(hal_device device, const hal_operator_desc *desc,
                       uint64_t *out_workspace_bytes);
@@ -1096,8 +1103,10 @@ typedef struct hal_operator_table {
   // Optional [else: kernels generated from the tensor IR]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, UNSUPPORTED,
   // EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-OPR-020 INVALID_VALUE: A descriptor is given.
-  // HAL-OPR-021 INVALID_VALUE: The descriptor's size covers its first fields and its name is given.
+  // HAL-OPR-020 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-OPR-021 INVALID_VALUE [loader]: The descriptor's size covers its first fields and its name
+  //   is given.
+  // HAL-OPR-024 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
   // HAL-OPR-022 OUT_OF_RANGE: A workspace smaller than asked for is refused.
   // HAL-OPR-023 OK: After the stream passes the operator its outputs are written.
   int32_t (*run)(hal_stream stream, const hal_operator_desc *desc, const hal_memory_ref *workspace);
@@ -1125,7 +1134,7 @@ typedef struct hal_graph_table {
   //   out_graph (out, owner: caller): The graph; it keeps the device memory that it uses.
   // Optional [else: the loader records and replays]. Calls on the same object are serialised by the
   // caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, INVALID_STATE, OUT_OF_MEMORY, UNSUPPORTED.
-  // HAL-GRF-010 INVALID_VALUE: The output is given.
+  // HAL-GRF-010 INVALID_VALUE [loader]: The output is given.
   // HAL-GRF-011 INVALID_STATE: A stream that is not recording or whose capture is void is refused.
   // HAL-GRF-012 INVALID_STATE: A refused end leaves out_graph alone.
   int32_t (*end)(hal_stream stream, hal_graph *out_graph);
@@ -1153,7 +1162,7 @@ typedef struct hal_graph_table {
   //   argument_count (in): The same count as recorded.
   // Optional [else: the loader records and replays]. Calls on the same object are serialised by the
   // caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, INVALID_STATE, OUT_OF_RANGE, UNSUPPORTED.
-  // HAL-GRF-040 INVALID_VALUE: Arguments are given.
+  // HAL-GRF-040 INVALID_VALUE [loader]: Arguments are given.
   // HAL-GRF-041 OUT_OF_RANGE: A node past the last is OUT_OF_RANGE.
   // HAL-GRF-042 OK: Later launches of the graph use the new arguments.
   int32_t (*update_arguments)(hal_graph graph, uint32_t node, const hal_argument *arguments,
@@ -1221,7 +1230,7 @@ typedef struct hal_collective_table {
   //   out_id (out): The name.
   // Tier 3 [else: the loader makes it]. Any thread may call it at any time. Answers OK,
   // INVALID_VALUE, UNSUPPORTED, INTERNAL.
-  // HAL-COL-001 INVALID_VALUE: The output is given.
+  // HAL-COL-001 INVALID_VALUE [loader]: The output is given.
   // HAL-COL-002 OK: No two names are the same.
   int32_t (*unique_id)(hal_unique_id *out_id);
 
@@ -1233,9 +1242,10 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Any thread may call it at any time.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, OUT_OF_MEMORY, TIMEOUT, INVALID_STATE,
   // UNSUPPORTED.
-  // HAL-COL-010 INVALID_VALUE: Descriptor and output are given.
-  // HAL-COL-011 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-012 OUT_OF_RANGE: The rank lies below the count.
+  // HAL-COL-010 INVALID_VALUE [loader]: Descriptor and output are given.
+  // HAL-COL-011 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-015 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-012 OUT_OF_RANGE [loader]: The rank lies below the count.
   // HAL-COL-013 TIMEOUT: When a rank stays away the call gives TIMEOUT, and the device goes on.
   // HAL-COL-014 OK: A communicator has a handle that is not zero.
   int32_t (*comm_create)(hal_device device, const hal_comm_desc *desc, hal_comm *out_comm);
@@ -1255,10 +1265,11 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-030 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-031 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-032 INVALID_VALUE: The element type is one of the list.
-  // HAL-COL-033 INVALID_VALUE: The reduction is one of the list.
+  // HAL-COL-030 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-031 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-038 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-032 INVALID_VALUE [loader]: The element type is one of the list.
+  // HAL-COL-033 INVALID_VALUE [loader]: The reduction is one of the list.
   // HAL-COL-034 OUT_OF_RANGE: A range that the count does not fit is refused.
   // HAL-COL-035 OK: Each rank gets the reduction of all ranks.
   // HAL-COL-036 OK: The reduction covers each rank once, for any count of ranks.
@@ -1273,9 +1284,10 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-040 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-041 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-042 INVALID_VALUE: The element type is one of the list.
+  // HAL-COL-040 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-041 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-047 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-042 INVALID_VALUE [loader]: The element type is one of the list.
   // HAL-COL-044 OUT_OF_RANGE: A range that the count does not fit is refused.
   // HAL-COL-045 OK: Each rank gets all parts in rank order.
   // HAL-COL-046 OK: A rank may give its own part in place, and odd counts are not padded.
@@ -1288,10 +1300,11 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-050 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-051 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-052 INVALID_VALUE: The element type is one of the list.
-  // HAL-COL-053 INVALID_VALUE: The reduction is one of the list.
+  // HAL-COL-050 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-051 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-056 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-052 INVALID_VALUE [loader]: The element type is one of the list.
+  // HAL-COL-053 INVALID_VALUE [loader]: The reduction is one of the list.
   // HAL-COL-054 OUT_OF_RANGE: A range that the count does not fit is refused.
   // HAL-COL-055 OK: Each rank gets its part of the reduction.
   int32_t (*reduce_scatter)(hal_comm comm, hal_stream stream, const hal_collective_desc *desc);
@@ -1303,9 +1316,10 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-060 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-061 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-062 INVALID_VALUE: The element type is one of the list.
+  // HAL-COL-060 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-061 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-066 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-062 INVALID_VALUE [loader]: The element type is one of the list.
   // HAL-COL-064 OUT_OF_RANGE: A range that the count does not fit or a peer outside the group is
   //   refused.
   // HAL-COL-065 OK: Each rank gets the root's elements.
@@ -1318,9 +1332,10 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-070 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-071 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-072 INVALID_VALUE: The element type is one of the list.
+  // HAL-COL-070 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-071 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-076 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-072 INVALID_VALUE [loader]: The element type is one of the list.
   // HAL-COL-074 OUT_OF_RANGE: A range that the count does not fit or a peer outside the group is
   //   refused.
   // HAL-COL-075 OK: The peer gets the elements in the order of the sends.
@@ -1333,9 +1348,10 @@ typedef struct hal_collective_table {
   // Tier 3 [else: the loader's algorithms over copy_peer]. Calls on the same object are serialised
   // by the caller. Answers OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT,
   // PEER_FAILED, UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-080 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-081 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-082 INVALID_VALUE: The element type is one of the list.
+  // HAL-COL-080 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-081 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-086 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-082 INVALID_VALUE [loader]: The element type is one of the list.
   // HAL-COL-084 OUT_OF_RANGE: A range that the count does not fit or a peer outside the group is
   //   refused.
   // HAL-COL-085 OK: The target holds the elements that the peer sent.
@@ -1366,7 +1382,7 @@ typedef struct hal_collective_table {
   //   out_status (out): OK or the failure.
   // Tier 3 [else: the loader's algorithms over copy_peer]. Any thread may call it at any time.
   // Answers OK, INVALID_VALUE, INVALID_HANDLE, UNSUPPORTED.
-  // HAL-COL-110 INVALID_VALUE: The output is given.
+  // HAL-COL-110 INVALID_VALUE [loader]: The output is given.
   // HAL-COL-111 INVALID_HANDLE: A stale communicator is refused.
   int32_t (*async_error)(hal_comm comm, int32_t *out_status);
 
@@ -1377,9 +1393,10 @@ typedef struct hal_collective_table {
   // Optional [else: send and recv]. Calls on the same object are serialised by the caller. Answers
   // OK, INVALID_VALUE, INVALID_HANDLE, OUT_OF_RANGE, INVALID_STATE, TIMEOUT, PEER_FAILED,
   // UNSUPPORTED, EXECUTION_FAILED, DEVICE_LOST.
-  // HAL-COL-120 INVALID_VALUE: A descriptor is given.
-  // HAL-COL-121 INVALID_VALUE: The descriptor's size covers its first fields.
-  // HAL-COL-122 INVALID_VALUE: The element type is one of the list.
+  // HAL-COL-120 INVALID_VALUE [loader]: A descriptor is given.
+  // HAL-COL-121 INVALID_VALUE [loader]: The descriptor's size covers its first fields.
+  // HAL-COL-126 UNSUPPORTED [loader]: An unknown tail of the descriptor is all zero.
+  // HAL-COL-122 INVALID_VALUE [loader]: The element type is one of the list.
   // HAL-COL-124 OUT_OF_RANGE: A range that the count does not fit is refused.
   // HAL-COL-125 OK: Part r of rank q becomes part q of rank r.
   int32_t (*all_to_all)(hal_comm comm, hal_stream stream, const hal_collective_desc *desc);
@@ -1440,8 +1457,8 @@ typedef struct hal_profile_table {
   //   out_clock (out): The clocks; the caller sets its size.
   // Tier 2 [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, DEVICE_LOST.
-  // HAL-PRF-001 INVALID_VALUE: The output is given.
-  // HAL-PRF-002 INVALID_VALUE: The output's size covers its first fields.
+  // HAL-PRF-001 INVALID_VALUE [loader]: The output is given.
+  // HAL-PRF-002 INVALID_VALUE [loader]: The output's size covers its first fields.
   // HAL-PRF-003 INVALID_HANDLE: A stale device is refused.
   // HAL-PRF-004 OK: The clock never runs backwards and its domain is real or virtual.
   int32_t (*clock)(hal_device device, hal_clock *out_clock);
@@ -1451,7 +1468,7 @@ typedef struct hal_profile_table {
   //   mask (in): Bit (kind − 1) for each HAL_PROFILE_*; not zero.
   // Tier 2 [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, INVALID_STATE.
-  // HAL-PRF-010 INVALID_VALUE: The mask names known kinds and at least one.
+  // HAL-PRF-010 INVALID_VALUE [loader]: The mask names known kinds and at least one.
   // HAL-PRF-011 INVALID_STATE: A second start without a stop between is refused.
   // HAL-PRF-012 OK: Work enqueued after start gives records.
   int32_t (*start)(hal_device device, uint32_t mask);
@@ -1473,7 +1490,7 @@ typedef struct hal_profile_table {
   //   out_dropped (out): Records lost since the last drain.
   // Tier 2 [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE.
-  // HAL-PRF-030 INVALID_VALUE: Outputs are given.
+  // HAL-PRF-030 INVALID_VALUE [loader]: Outputs are given.
   // HAL-PRF-031 OK: Each finished operation of a kind asked for gives one record with its stream,
   //   its number and begin ≤ end.
   // HAL-PRF-032 INVALID_HANDLE: A stale device is refused.
@@ -1486,7 +1503,7 @@ typedef struct hal_profile_table {
   //   out_value (out): The value, in the counter's own unit.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
   // INVALID_HANDLE, NOT_FOUND, UNSUPPORTED.
-  // HAL-PRF-040 INVALID_VALUE: Name and output are given.
+  // HAL-PRF-040 INVALID_VALUE [loader]: Name and output are given.
   // HAL-PRF-041 NOT_FOUND: An unknown counter is NOT_FOUND.
   int32_t (*counter)(hal_device device, const char *name, int64_t *out_value);
 } hal_profile_table;

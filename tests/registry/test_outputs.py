@@ -173,7 +173,13 @@ def test_the_generator_names_no_function() -> None:
 
 
 def test_generated_c_has_at_most_100_columns() -> None:
-    files = [ROOT / "include/hal/hal.h", *(ROOT / "hal/native/layers").glob("*.c")]
+    names = (
+        "include/hal/hal.h",
+        "include/hal/calls.h",
+        "hal/native/calls.h",
+        "vendors/template/port.c",
+    )
+    files = [*(ROOT / name for name in names), *(ROOT / "hal/native/layers").glob("*.c")]
     long = [
         f"{path.name}:{number}"
         for path in files
@@ -215,3 +221,31 @@ def test_the_template_answers_unsupported_everywhere(
                 zeros = [ffi.cast(a, 0) for a in entry_kind.type.args]
                 answers.add(getattr(table, entry)(*zeros))
     assert answers == {constants.Status.UNSUPPORTED}
+
+
+def test_each_descriptor_is_checked_for_null_size_and_tail() -> None:
+    registry = load(ROOT / "include/registry")
+    sized = {f"hal_{s.name}": s for s in registry.all_structs if s.minimum and not s.out}
+    missing = []
+    for function in registry.functions:
+        for param in function.params:
+            if param.base not in sized or param.dir != "in" or function.thread == "once":
+                continue
+            when = "\n".join(rule.when for rule in function.rules)
+            name = param.name
+            wanted = (f"{name} == 0", f"{name}->size < HAL_", f"hal_tail_is_dirty({name},")
+            missing += [f"{function.call}: {text}" for text in wanted if text not in when]
+    assert missing == []
+
+
+def test_each_out_struct_is_checked_for_null_and_size() -> None:
+    registry = load(ROOT / "include/registry")
+    outs = {f"hal_{s.name}" for s in registry.all_structs if s.out}
+    missing = []
+    for function in registry.functions:
+        for param in function.params:
+            when = "\n".join(rule.when for rule in function.rules)
+            wanted = (f"{param.name} == 0", f"{param.name}->size < HAL_")
+            if param.base in outs:
+                missing += [f"{function.call}: {text}" for text in wanted if text not in when]
+    assert missing == []

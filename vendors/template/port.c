@@ -2,8 +2,8 @@
 //
 // Work from the top: functions stand in the order in which certification needs them, tier 1 first.
 // hal-certify lists what is missing. Contracts and the ids of their rules are in hal/hal.h and in
-// docs/interfaces. Rules about NULL, flags and ranges are checked before the port is called; all
-// others are the port's. An optional function that the chip lacks may go, with its table entry.
+// docs/interfaces. Rules marked [loader] there are checked before the port is called; all others
+// are the port's. An optional function that the chip lacks may go, with its table entry.
 //
 // clang-format off
 #include <stddef.h>

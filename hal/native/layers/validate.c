@@ -545,6 +545,19 @@ static int32_t validate_transfer_copy_peer(hal_layer *self, hal_stream stream,
         (unsigned long long)source->bytes,
         (unsigned long long)target->bytes);
   }
+  if (source->offset_bytes + source->bytes < source->bytes || target->offset_bytes + target->bytes <
+      target->bytes) {
+    if (self->state == &hal_rules[123]) goto pass;
+    return hal_layer_refuse(
+        self, "transfer.copy_peer", "HAL-XFR-035", HAL_ERROR_OUT_OF_RANGE,
+        "Offset and length do not wrap around.",
+        "source->offset_bytes = %llu, source->bytes = %llu, target->offset_bytes = %llu, "
+        "target->bytes = %llu",
+        (unsigned long long)source->offset_bytes,
+        (unsigned long long)source->bytes,
+        (unsigned long long)target->offset_bytes,
+        (unsigned long long)target->bytes);
+  }
 pass:
   return self->next->calls->transfer_copy_peer(self->next, stream, source, target);
 }
@@ -552,7 +565,7 @@ pass:
 static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
                                          const hal_copy_2d_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[126]) goto pass;
+    if (self->state == &hal_rules[127]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-040", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -560,7 +573,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COPY_2D_DESC_MINIMUM) {
-    if (self->state == &hal_rules[127]) goto pass;
+    if (self->state == &hal_rules[128]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-041", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -568,17 +581,34 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COPY_2D_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[129]) goto pass;
+    return hal_layer_refuse(
+        self, "transfer.copy_2d", "HAL-XFR-046", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->kind < HAL_COPY_HOST_TO_DEVICE || desc->kind > HAL_COPY_DEVICE_TO_DEVICE) {
-    if (self->state == &hal_rules[128]) goto pass;
+    if (self->state == &hal_rules[130]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-042", HAL_ERROR_INVALID_VALUE,
         "The direction is one of the three.",
         "desc->kind = %llu",
         (unsigned long long)desc->kind);
   }
+  if ((desc->flags & ~(uint32_t)HAL_COPY_FLAG_BORROW) != 0) {
+    if (self->state == &hal_rules[131]) goto pass;
+    return hal_layer_refuse(
+        self, "transfer.copy_2d", "HAL-XFR-047", HAL_ERROR_INVALID_VALUE,
+        "Unknown flags are refused.",
+        "desc->flags = %llu",
+        (unsigned long long)desc->flags);
+  }
   if (desc->rows != 0 && (desc->source_pitch_bytes < desc->row_bytes || desc->target_pitch_bytes <
       desc->row_bytes)) {
-    if (self->state == &hal_rules[129]) goto pass;
+    if (self->state == &hal_rules[132]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-043", HAL_ERROR_INVALID_VALUE,
         "No pitch is smaller than a row.",
@@ -596,7 +626,7 @@ pass:
 static int32_t validate_stream_create(hal_layer *self, hal_device device, uint32_t flags,
                                       hal_stream *out_stream) {
   if (out_stream == 0) {
-    if (self->state == &hal_rules[132]) goto pass;
+    if (self->state == &hal_rules[135]) goto pass;
     return hal_layer_refuse(
         self, "stream.create", "HAL-STR-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -604,7 +634,7 @@ static int32_t validate_stream_create(hal_layer *self, hal_device device, uint32
         out_stream == 0 ? "NULL" : "given");
   }
   if (flags != 0) {
-    if (self->state == &hal_rules[133]) goto pass;
+    if (self->state == &hal_rules[136]) goto pass;
     return hal_layer_refuse(
         self, "stream.create", "HAL-STR-002", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -635,7 +665,7 @@ static int32_t validate_stream_wait_event(hal_layer *self, hal_stream stream, ha
 static int32_t validate_stream_host_call(hal_layer *self, hal_stream stream, hal_host_fn function,
                                          void *user) {
   if (function == 0) {
-    if (self->state == &hal_rules[151]) goto pass;
+    if (self->state == &hal_rules[154]) goto pass;
     return hal_layer_refuse(
         self, "stream.host_call", "HAL-STR-050", HAL_ERROR_INVALID_VALUE,
         "A function is given.",
@@ -649,7 +679,7 @@ pass:
 static int32_t validate_stream_wrap(hal_layer *self, hal_device device, uint64_t native,
                                     hal_stream *out_stream) {
   if (native == 0 || out_stream == 0) {
-    if (self->state == &hal_rules[153]) goto pass;
+    if (self->state == &hal_rules[156]) goto pass;
     return hal_layer_refuse(
         self, "stream.wrap", "HAL-STR-060", HAL_ERROR_INVALID_VALUE,
         "Queue and output are given.",
@@ -664,7 +694,7 @@ pass:
 static int32_t validate_event_create(hal_layer *self, hal_device device, uint32_t flags,
                                      hal_event *out_event) {
   if (out_event == 0) {
-    if (self->state == &hal_rules[155]) goto pass;
+    if (self->state == &hal_rules[158]) goto pass;
     return hal_layer_refuse(
         self, "event.create", "HAL-EVT-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -672,7 +702,7 @@ static int32_t validate_event_create(hal_layer *self, hal_device device, uint32_
         out_event == 0 ? "NULL" : "given");
   }
   if ((flags & ~(uint32_t)(HAL_EVENT_FLAG_HOST | HAL_EVENT_FLAG_TIMING)) != 0) {
-    if (self->state == &hal_rules[156]) goto pass;
+    if (self->state == &hal_rules[159]) goto pass;
     return hal_layer_refuse(
         self, "event.create", "HAL-EVT-002", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -701,7 +731,7 @@ static int32_t validate_event_synchronize(hal_layer *self, hal_event event, uint
 
 static int32_t validate_event_signal(hal_layer *self, hal_event event, int32_t status) {
   if (status > 0) {
-    if (self->state == &hal_rules[171]) goto pass;
+    if (self->state == &hal_rules[174]) goto pass;
     return hal_layer_refuse(
         self, "event.signal", "HAL-EVT-050", HAL_ERROR_INVALID_VALUE,
         "The status is OK or an error.",
@@ -715,7 +745,7 @@ pass:
 static int32_t validate_event_elapsed_ns(hal_layer *self, hal_event start, hal_event end,
                                          int64_t *out_ns) {
   if (out_ns == 0) {
-    if (self->state == &hal_rules[175]) goto pass;
+    if (self->state == &hal_rules[178]) goto pass;
     return hal_layer_refuse(
         self, "event.elapsed_ns", "HAL-EVT-060", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -729,7 +759,7 @@ pass:
 static int32_t validate_module_load(hal_layer *self, hal_device device, const hal_module_desc *desc,
                                     hal_module *out_module) {
   if (desc == 0 || out_module == 0) {
-    if (self->state == &hal_rules[180]) goto pass;
+    if (self->state == &hal_rules[183]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-001", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -738,7 +768,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         out_module == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_MODULE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[181]) goto pass;
+    if (self->state == &hal_rules[184]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -747,7 +777,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)HAL_MODULE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[182]) goto pass;
+    if (self->state == &hal_rules[185]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -756,7 +786,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)sizeof(*desc));
   }
   if (desc->format == 0 || desc->image == 0 || desc->image_bytes == 0) {
-    if (self->state == &hal_rules[183]) goto pass;
+    if (self->state == &hal_rules[186]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-004", HAL_ERROR_INVALID_VALUE,
         "Format and image are given.",
@@ -766,7 +796,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)desc->image_bytes);
   }
   if (HAL_HAS(desc, flags) && desc->flags != 0) {
-    if (self->state == &hal_rules[184]) goto pass;
+    if (self->state == &hal_rules[187]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-005", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -784,7 +814,7 @@ static int32_t validate_module_unload(hal_layer *self, hal_module module) {
 static int32_t validate_module_get_kernel(hal_layer *self, hal_module module, const char *name,
                                           hal_kernel *out_kernel) {
   if (name == 0 || out_kernel == 0) {
-    if (self->state == &hal_rules[194]) goto pass;
+    if (self->state == &hal_rules[197]) goto pass;
     return hal_layer_refuse(
         self, "module.get_kernel", "HAL-MOD-030", HAL_ERROR_INVALID_VALUE,
         "Name and output are given.",
@@ -799,7 +829,7 @@ pass:
 static int32_t validate_module_kernel_info(hal_layer *self, hal_kernel kernel, uint32_t key,
                                            int64_t *out_value) {
   if (out_value == 0) {
-    if (self->state == &hal_rules[199]) goto pass;
+    if (self->state == &hal_rules[202]) goto pass;
     return hal_layer_refuse(
         self, "module.kernel_info", "HAL-MOD-040", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -813,7 +843,7 @@ pass:
 static int32_t validate_module_serialize(hal_layer *self, hal_module module, uint64_t capacity,
                                          void *out_image, uint64_t *out_bytes) {
   if (out_bytes == 0 || (out_image == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[202]) goto pass;
+    if (self->state == &hal_rules[205]) goto pass;
     return hal_layer_refuse(
         self, "module.serialize", "HAL-MOD-050", HAL_ERROR_INVALID_VALUE,
         "Outputs are given.",
@@ -829,7 +859,7 @@ pass:
 static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_kernel kernel,
                                       const hal_launch_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[204]) goto pass;
+    if (self->state == &hal_rules[207]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-001", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -837,7 +867,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_LAUNCH_DESC_MINIMUM) {
-    if (self->state == &hal_rules[205]) goto pass;
+    if (self->state == &hal_rules[208]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -846,7 +876,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)HAL_LAUNCH_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[206]) goto pass;
+    if (self->state == &hal_rules[209]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -855,7 +885,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)sizeof(*desc));
   }
   if (desc->argument_count != 0 && desc->arguments == 0) {
-    if (self->state == &hal_rules[207]) goto pass;
+    if (self->state == &hal_rules[210]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-004", HAL_ERROR_INVALID_VALUE,
         "Arguments are given.",
@@ -864,7 +894,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         desc->arguments == 0 ? "NULL" : "given");
   }
   if (desc->flags != 0) {
-    if (self->state == &hal_rules[208]) goto pass;
+    if (self->state == &hal_rules[211]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-005", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -872,7 +902,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)desc->flags);
   }
   if (hal_argument_kind_is_bad(desc)) {
-    if (self->state == &hal_rules[209]) goto pass;
+    if (self->state == &hal_rules[212]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-006", HAL_ERROR_INVALID_VALUE,
         "Each argument's kind is one of the list.",
@@ -886,13 +916,31 @@ pass:
 static int32_t validate_launch_suggest(hal_layer *self, hal_kernel kernel,
                                        const hal_launch_desc *desc, uint32_t *out_block) {
   if (desc == 0 || out_block == 0) {
-    if (self->state == &hal_rules[220]) goto pass;
+    if (self->state == &hal_rules[223]) goto pass;
     return hal_layer_refuse(
         self, "launch.suggest", "HAL-LCH-030", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
         "desc = %s, out_block = %s",
         desc == 0 ? "NULL" : "given",
         out_block == 0 ? "NULL" : "given");
+  }
+  if (desc->size < HAL_LAUNCH_DESC_MINIMUM) {
+    if (self->state == &hal_rules[224]) goto pass;
+    return hal_layer_refuse(
+        self, "launch.suggest", "HAL-LCH-032", HAL_ERROR_INVALID_VALUE,
+        "The descriptor's size covers its first fields.",
+        "desc->size = %llu, HAL_LAUNCH_DESC_MINIMUM = %llu",
+        (unsigned long long)desc->size,
+        (unsigned long long)HAL_LAUNCH_DESC_MINIMUM);
+  }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[225]) goto pass;
+    return hal_layer_refuse(
+        self, "launch.suggest", "HAL-LCH-033", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
   }
 pass:
   return self->next->calls->launch_suggest(self->next, kernel, desc, out_block);
@@ -901,7 +949,7 @@ pass:
 static int32_t validate_operator_enumerate(hal_layer *self, hal_device device, uint32_t index,
                                            hal_operator_info *out_info) {
   if (out_info == 0) {
-    if (self->state == &hal_rules[222]) goto pass;
+    if (self->state == &hal_rules[227]) goto pass;
     return hal_layer_refuse(
         self, "operator.enumerate", "HAL-OPR-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -909,7 +957,7 @@ static int32_t validate_operator_enumerate(hal_layer *self, hal_device device, u
         out_info == 0 ? "NULL" : "given");
   }
   if (out_info->size < HAL_OPERATOR_INFO_MINIMUM) {
-    if (self->state == &hal_rules[223]) goto pass;
+    if (self->state == &hal_rules[228]) goto pass;
     return hal_layer_refuse(
         self, "operator.enumerate", "HAL-OPR-002", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -926,7 +974,7 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
                                           const hal_operator_desc *desc,
                                           uint64_t *out_workspace_bytes) {
   if (desc == 0 || out_workspace_bytes == 0) {
-    if (self->state == &hal_rules[225]) goto pass;
+    if (self->state == &hal_rules[230]) goto pass;
     return hal_layer_refuse(
         self, "operator.supports", "HAL-OPR-010", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -935,7 +983,7 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
         out_workspace_bytes == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_OPERATOR_DESC_MINIMUM || desc->name == 0) {
-    if (self->state == &hal_rules[226]) goto pass;
+    if (self->state == &hal_rules[231]) goto pass;
     return hal_layer_refuse(
         self, "operator.supports", "HAL-OPR-011", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields and its name is given.",
@@ -943,6 +991,15 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
         (unsigned long long)desc->size,
         (unsigned long long)HAL_OPERATOR_DESC_MINIMUM,
         desc->name == 0 ? "NULL" : "given");
+  }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[232]) goto pass;
+    return hal_layer_refuse(
+        self, "operator.supports", "HAL-OPR-013", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
   }
 pass:
   return self->next->calls->operator_supports(self->next, device, desc, out_workspace_bytes);
@@ -952,7 +1009,7 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
                                      const hal_operator_desc *desc,
                                      const hal_memory_ref *workspace) {
   if (desc == 0) {
-    if (self->state == &hal_rules[228]) goto pass;
+    if (self->state == &hal_rules[234]) goto pass;
     return hal_layer_refuse(
         self, "operator.run", "HAL-OPR-020", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -960,7 +1017,7 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_OPERATOR_DESC_MINIMUM || desc->name == 0) {
-    if (self->state == &hal_rules[229]) goto pass;
+    if (self->state == &hal_rules[235]) goto pass;
     return hal_layer_refuse(
         self, "operator.run", "HAL-OPR-021", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields and its name is given.",
@@ -968,6 +1025,15 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
         (unsigned long long)desc->size,
         (unsigned long long)HAL_OPERATOR_DESC_MINIMUM,
         desc->name == 0 ? "NULL" : "given");
+  }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[236]) goto pass;
+    return hal_layer_refuse(
+        self, "operator.run", "HAL-OPR-024", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
   }
 pass:
   return self->next->calls->operator_run(self->next, stream, desc, workspace);
@@ -979,7 +1045,7 @@ static int32_t validate_graph_begin(hal_layer *self, hal_stream stream) {
 
 static int32_t validate_graph_end(hal_layer *self, hal_stream stream, hal_graph *out_graph) {
   if (out_graph == 0) {
-    if (self->state == &hal_rules[234]) goto pass;
+    if (self->state == &hal_rules[241]) goto pass;
     return hal_layer_refuse(
         self, "graph.end", "HAL-GRF-010", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1002,7 +1068,7 @@ static int32_t validate_graph_update_arguments(hal_layer *self, hal_graph graph,
                                                const hal_argument *arguments,
                                                uint32_t argument_count) {
   if (argument_count != 0 && arguments == 0) {
-    if (self->state == &hal_rules[240]) goto pass;
+    if (self->state == &hal_rules[247]) goto pass;
     return hal_layer_refuse(
         self, "graph.update_arguments", "HAL-GRF-040", HAL_ERROR_INVALID_VALUE,
         "Arguments are given.",
@@ -1017,7 +1083,7 @@ pass:
 
 static int32_t validate_collective_unique_id(hal_layer *self, hal_unique_id *out_id) {
   if (out_id == 0) {
-    if (self->state == &hal_rules[243]) goto pass;
+    if (self->state == &hal_rules[250]) goto pass;
     return hal_layer_refuse(
         self, "collective.unique_id", "HAL-COL-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1031,7 +1097,7 @@ pass:
 static int32_t validate_collective_comm_create(hal_layer *self, hal_device device,
                                                const hal_comm_desc *desc, hal_comm *out_comm) {
   if (desc == 0 || out_comm == 0) {
-    if (self->state == &hal_rules[245]) goto pass;
+    if (self->state == &hal_rules[252]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-010", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -1040,7 +1106,7 @@ static int32_t validate_collective_comm_create(hal_layer *self, hal_device devic
         out_comm == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COMM_DESC_MINIMUM) {
-    if (self->state == &hal_rules[246]) goto pass;
+    if (self->state == &hal_rules[253]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-011", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1048,8 +1114,17 @@ static int32_t validate_collective_comm_create(hal_layer *self, hal_device devic
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COMM_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[254]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.comm_create", "HAL-COL-015", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->rank_count == 0 || desc->rank >= desc->rank_count) {
-    if (self->state == &hal_rules[247]) goto pass;
+    if (self->state == &hal_rules[255]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-012", HAL_ERROR_OUT_OF_RANGE,
         "The rank lies below the count.",
@@ -1068,7 +1143,7 @@ static int32_t validate_collective_comm_destroy(hal_layer *self, hal_comm comm) 
 static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[251]) goto pass;
+    if (self->state == &hal_rules[259]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-030", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1076,7 +1151,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[252]) goto pass;
+    if (self->state == &hal_rules[260]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-031", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1084,8 +1159,17 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[261]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.all_reduce", "HAL-COL-038", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[253]) goto pass;
+    if (self->state == &hal_rules[262]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-032", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1093,7 +1177,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         (unsigned long long)desc->dtype);
   }
   if (desc->reduce < HAL_REDUCE_SUM || desc->reduce > HAL_REDUCE_MIN) {
-    if (self->state == &hal_rules[254]) goto pass;
+    if (self->state == &hal_rules[263]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-033", HAL_ERROR_INVALID_VALUE,
         "The reduction is one of the list.",
@@ -1107,7 +1191,7 @@ pass:
 static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[259]) goto pass;
+    if (self->state == &hal_rules[268]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-040", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1115,7 +1199,7 @@ static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[260]) goto pass;
+    if (self->state == &hal_rules[269]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-041", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1123,8 +1207,17 @@ static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, ha
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[270]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.all_gather", "HAL-COL-047", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[261]) goto pass;
+    if (self->state == &hal_rules[271]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-042", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1138,7 +1231,7 @@ pass:
 static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm, hal_stream stream,
                                                   const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[265]) goto pass;
+    if (self->state == &hal_rules[275]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-050", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1146,7 +1239,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[266]) goto pass;
+    if (self->state == &hal_rules[276]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-051", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1154,8 +1247,17 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[277]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.reduce_scatter", "HAL-COL-056", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[267]) goto pass;
+    if (self->state == &hal_rules[278]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-052", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1163,7 +1265,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         (unsigned long long)desc->dtype);
   }
   if (desc->reduce < HAL_REDUCE_SUM || desc->reduce > HAL_REDUCE_MIN) {
-    if (self->state == &hal_rules[268]) goto pass;
+    if (self->state == &hal_rules[279]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-053", HAL_ERROR_INVALID_VALUE,
         "The reduction is one of the list.",
@@ -1177,7 +1279,7 @@ pass:
 static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal_stream stream,
                                              const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[271]) goto pass;
+    if (self->state == &hal_rules[282]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-060", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1185,7 +1287,7 @@ static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[272]) goto pass;
+    if (self->state == &hal_rules[283]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-061", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1193,8 +1295,17 @@ static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[284]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.broadcast", "HAL-COL-066", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[273]) goto pass;
+    if (self->state == &hal_rules[285]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-062", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1208,7 +1319,7 @@ pass:
 static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stream stream,
                                         const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[276]) goto pass;
+    if (self->state == &hal_rules[288]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-070", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1216,7 +1327,7 @@ static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stre
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[277]) goto pass;
+    if (self->state == &hal_rules[289]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-071", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1224,8 +1335,17 @@ static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[290]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.send", "HAL-COL-076", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[278]) goto pass;
+    if (self->state == &hal_rules[291]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-072", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1239,7 +1359,7 @@ pass:
 static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stream stream,
                                         const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[281]) goto pass;
+    if (self->state == &hal_rules[294]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-080", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1247,7 +1367,7 @@ static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stre
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[282]) goto pass;
+    if (self->state == &hal_rules[295]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-081", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1255,8 +1375,17 @@ static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[296]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.recv", "HAL-COL-086", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[283]) goto pass;
+    if (self->state == &hal_rules[297]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-082", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1282,7 +1411,7 @@ static int32_t validate_collective_abort(hal_layer *self, hal_comm comm) {
 static int32_t validate_collective_async_error(hal_layer *self, hal_comm comm,
                                                int32_t *out_status) {
   if (out_status == 0) {
-    if (self->state == &hal_rules[290]) goto pass;
+    if (self->state == &hal_rules[304]) goto pass;
     return hal_layer_refuse(
         self, "collective.async_error", "HAL-COL-110", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1296,7 +1425,7 @@ pass:
 static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[292]) goto pass;
+    if (self->state == &hal_rules[306]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-120", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1304,7 +1433,7 @@ static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[293]) goto pass;
+    if (self->state == &hal_rules[307]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-121", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1312,8 +1441,17 @@ static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, ha
         (unsigned long long)desc->size,
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
+  if (hal_tail_is_dirty(desc, sizeof(*desc))) {
+    if (self->state == &hal_rules[308]) goto pass;
+    return hal_layer_refuse(
+        self, "collective.all_to_all", "HAL-COL-126", HAL_ERROR_UNSUPPORTED,
+        "An unknown tail of the descriptor is all zero.",
+        "size = %llu, known size = %llu",
+        (unsigned long long)hal_struct_size(desc),
+        (unsigned long long)sizeof(*desc));
+  }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[294]) goto pass;
+    if (self->state == &hal_rules[309]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-122", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1326,7 +1464,7 @@ pass:
 
 static int32_t validate_profile_clock(hal_layer *self, hal_device device, hal_clock *out_clock) {
   if (out_clock == 0) {
-    if (self->state == &hal_rules[297]) goto pass;
+    if (self->state == &hal_rules[312]) goto pass;
     return hal_layer_refuse(
         self, "profile.clock", "HAL-PRF-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1334,7 +1472,7 @@ static int32_t validate_profile_clock(hal_layer *self, hal_device device, hal_cl
         out_clock == 0 ? "NULL" : "given");
   }
   if (out_clock->size < HAL_CLOCK_MINIMUM) {
-    if (self->state == &hal_rules[298]) goto pass;
+    if (self->state == &hal_rules[313]) goto pass;
     return hal_layer_refuse(
         self, "profile.clock", "HAL-PRF-002", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -1349,7 +1487,7 @@ pass:
 
 static int32_t validate_profile_start(hal_layer *self, hal_device device, uint32_t mask) {
   if (mask == 0 || (mask & ~15u) != 0) {
-    if (self->state == &hal_rules[301]) goto pass;
+    if (self->state == &hal_rules[316]) goto pass;
     return hal_layer_refuse(
         self, "profile.start", "HAL-PRF-010", HAL_ERROR_INVALID_VALUE,
         "The mask names known kinds and at least one.",
@@ -1368,7 +1506,7 @@ static int32_t validate_profile_drain(hal_layer *self, hal_device device, uint64
                                       hal_profile_record *out_records, uint64_t *out_count,
                                       uint64_t *out_dropped) {
   if (out_count == 0 || out_dropped == 0 || (out_records == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[306]) goto pass;
+    if (self->state == &hal_rules[321]) goto pass;
     return hal_layer_refuse(
         self, "profile.drain", "HAL-PRF-030", HAL_ERROR_INVALID_VALUE,
         "Outputs are given.",
@@ -1386,7 +1524,7 @@ pass:
 static int32_t validate_profile_counter(hal_layer *self, hal_device device, const char *name,
                                         int64_t *out_value) {
   if (name == 0 || out_value == 0) {
-    if (self->state == &hal_rules[309]) goto pass;
+    if (self->state == &hal_rules[324]) goto pass;
     return hal_layer_refuse(
         self, "profile.counter", "HAL-PRF-040", HAL_ERROR_INVALID_VALUE,
         "Name and output are given.",
