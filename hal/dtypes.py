@@ -80,7 +80,9 @@ class DType:
         if self.name in _ML_DTYPES:
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, _ML_DTYPES[self.name]))
+            name: str = _ML_DTYPES[self.name]
+            found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+            return found
         return np.dtype(_NUMPY[self.name])
 
     def __str__(self) -> str:

@@ -39,7 +39,35 @@ _HOME = {
     "required_features": "features",
     "validate": "validator",
 }
-__all__ = sorted(_HOME)
+__all__ = [
+    "Builder",
+    "Const",
+    "Expr",
+    "Kernel",
+    "Module",
+    "Problem",
+    "Program",
+    "Symbol",
+    "VilBinaryError",
+    "VilError",
+    "VilFault",
+    "VilRefused",
+    "VilTextError",
+    "ceil_div",
+    "decode",
+    "decode_envelope",
+    "decode_signature",
+    "encode",
+    "encode_envelope",
+    "evaluate",
+    "floor_div",
+    "maximum",
+    "minimum",
+    "parse",
+    "print_module",
+    "required_features",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from hal import dtypes
@@ -195,7 +196,7 @@ class Section:
                 spans.append((offset, offset + size * count, name))
             result[name] = (offset, count)
         spans.sort()
-        for (_, end, first), (begin, _, second) in zip(spans, spans[1:], strict=False):
+        for (_, end, first), (begin, _, second) in pairwise(spans):
             if begin < end:
                 raise self.error(begin, second, f"overlaps the table {first}")
         self.code, self.strings = result["code"], result["strings"]

@@ -98,7 +98,7 @@ def unary(numerics: Numerics, function: str, values: Array, dtype: DType) -> Arr
         bits = numerics.bits(values)
         sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
         changed = bits ^ sign if function == "neg" else bits & ~sign
-        return changed.view(values.dtype)
+        return np.asarray(changed.view(values.dtype))
     with np.errstate(all="ignore"):
         result = _UNARY[function](numerics.widen(values))
     return numerics.narrow(np.asarray(result), dtype)

@@ -10,7 +10,8 @@ import numpy as np
 
 from hal.dtypes import DType
 from hal.vil.errors import VilError, VilRefused
-from hal.vil.expressions import Expr, evaluate as evaluate_expression, show
+from hal.vil.expressions import Expr, show
+from hal.vil.expressions import evaluate as evaluate_expression
 from hal.vil.instance import Buffer, Instance
 from hal.vil.model import Argument, Kernel, Launch, Module, Program
 from hal.vil.numerics import Array, Numerics

@@ -43,10 +43,9 @@ def _of_program(program: Program) -> Iterator[str]:
         elif op == "sreg" and instruction.function == "tile":
             yield "sreg_from_tile"
         elif op == "mma" and instruction.a is not None:
-            tile_index = instruction.a.tile
-            if tile_index < len(program.tiles):
-                if program.tiles[tile_index].dtype.kind == "float8":
-                    yield "fp8_mma"
+            index = instruction.a.tile
+            if index < len(program.tiles) and program.tiles[index].dtype.kind == "float8":
+                yield "fp8_mma"
 
 
 def required_features(module: Module) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from hal.dtypes import DType
 from hal.vil.expressions import Expr
@@ -38,7 +38,7 @@ class SReg:
     index: int
 
 
-Value = Union[SReg, Expr]
+Value = SReg | Expr
 Named = TypeVar("Named", "Kernel", "Program")
 
 

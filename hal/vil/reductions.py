@@ -50,7 +50,7 @@ def reduce_axis(
     if function in ("argmax", "argmin"):
         return _arg(numerics, function, values, axis, source, target, base)
     if function in ("and", "or"):
-        ufunc = np.bitwise_and if function == "and" else np.bitwise_or
+        ufunc: Any = np.bitwise_and if function == "and" else np.bitwise_or
         ones: Any = True if source.kind == "bool" else np.array(-1).astype(values.dtype)
         none: Any = False if source.kind == "bool" else np.array(0).astype(values.dtype)
         start = ones if function == "and" else none
@@ -132,8 +132,9 @@ def matmul(numerics: Numerics, a: Array, b: Array, source: DType, target: DType)
         if target.is_float:
             kind = numerics.accumulator(target if source.is_float else dtypes.f32)
             product = np.matmul(a.astype(kind), b.astype(kind))
-            return product.astype(numerics.storage(target))
-        return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(target.numpy)
+            return np.asarray(product.astype(numerics.storage(target)))
+        whole = np.matmul(a.astype(np.int64), b.astype(np.int64))
+        return np.asarray(whole.astype(target.numpy))
 
 
 def top_entries(

@@ -30,24 +30,19 @@ LAYOUTS = {"row": 1, "col": 2, "panel": 3, "mma_a": 4, "mma_b": 5, "acc": 6}
 ENGINES = {"dma_in": 1, "dma_out": 2, "vector": 3, "matrix": 4, "scalar": 5}
 PROFILES = {"flat": 0, "explicit": 1}
 
-_UN = (
-    "mov neg abs exp exp2 log log2 sqrt rsqrt rcp sin cos tanh erf floor ceil trunc round not isnan"
-).split()
-_BIN = (
-    "add sub mul div max min pow fmod idiv imod and or xor shl shr shru mulhi lt le eq ne"
-).split()
-_OTHER = "argmax argmin set raw uniform arg tile grid sel".split()
+_FUNCTIONS = """
+mov neg abs exp exp2 log log2 sqrt rsqrt rcp sin cos tanh erf floor ceil trunc round not isnan
+add sub mul div max min pow fmod idiv imod and or xor shl shr shru mulhi lt le eq ne
+argmax argmin set raw uniform arg tile grid sel
+"""
+_UN, _BIN, _OTHER = (line.split() for line in _FUNCTIONS.strip().splitlines())
 FUNCTIONS = {name: number for number, name in enumerate([*_UN, *_BIN, *_OTHER], start=1)}
 
-FEATURES = {
-    name: bit
-    for bit, name in enumerate(
-        (
-            "explicit gather copy scan topk rng near_descriptors f16 bf16 f64 f8 i8 i64 fp8_mma "
-            "sreg_from_tile contraction deterministic_scatter"
-        ).split()
-    )
-}
+_FEATURES = """
+explicit gather copy scan topk rng near_descriptors f16 bf16 f64 f8 i8 i64 fp8_mma
+sreg_from_tile contraction deterministic_scatter
+"""
+FEATURES = {name: bit for bit, name in enumerate(_FEATURES.split())}
 
 
 def names_by_number(table: dict[str, int]) -> dict[int, str]:
@@ -84,9 +79,7 @@ class OpSpec:
 
 
 _ANY_MOVE = ("vector", "dma_in", "dma_out")
-_SREG_BINARY = (
-    "add sub mul max min idiv imod and or xor shl shr shru lt le eq ne"  # two values
-).split()
+_SREG_BINARY = [name for name in _BIN if name not in ("div", "pow", "fmod", "mulhi")]
 
 # Operands of the functions of SREG after the register itself, and their attributes.
 SREG_FORMS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {

@@ -128,11 +128,11 @@ class TextReader:
     def choice(self, what: str, allowed: Iterable[str]) -> str:
         """Takes one of a closed list of words; suggests the nearest."""
         names = list(allowed)
-        if self.word.kind == "name" and self.word.text in names:
-            return self.next().text
-        near = difflib.get_close_matches(self.word.text, names, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        self.fail(f"{self.word.shown()} is not {what}{hint}", allowed=" ".join(names))
+        if self.word.kind != "name" or self.word.text not in names:
+            near = difflib.get_close_matches(self.word.text, names, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            self.fail(f"{self.word.shown()} is not {what}{hint}", allowed=" ".join(names))
+        return self.next().text
 
     def integer(self, what: str, low: int, high: int) -> int:
         """Takes an integer in [low, high]."""

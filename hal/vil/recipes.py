@@ -1,0 +1,223 @@
+"""Whole modules for the programs that tests and the conformance suite need most.
+
+Each has one kernel `main`. Matrices are row-major; M, N, K are symbols; the program masks edges,
+so every size from 0 works with every tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hal.dtypes import DType
+from hal.vil.builder import Builder, ProgramBuilder, TileHandle
+from hal.vil.expressions import Expr, as_expr, ceil_div
+from hal.vil.model import Module
+
+__all__ = ["elementwise", "matmul", "reduction", "scan", "transpose"]
+
+_IDENTITY: dict[str, float] = {"add": 0.0, "mul": 1.0}
+
+
+def _shape(kind: str, rows: Expr, columns: Expr) -> tuple[Expr, Expr]:
+    """Matrix of a broadcast kind: `rc` whole, `r1` one column, `1c` one row, `11` one element."""
+    one = as_expr(1)
+    return (rows if kind[0] == "r" else one, columns if kind[1] == "c" else one)
+
+
+def elementwise(
+    op: str,
+    function: str,
+    sources: Sequence[DType],
+    target: DType,
+    *,
+    tile: tuple[int, int] = (8, 64),
+    shapes: Sequence[str] = (),
+    saturate: bool = False,
+) -> Module:
+    """Y[M, N] = op(X0, X1, …) for `un`, `bin`, `sel` and `cast`.
+
+    Arguments of the kernel: M, N, X0 …, Y. `shapes` gives each input's broadcast kind
+    (`rc` by default): `rc` is M × N, `r1` M × 1, `1c` 1 × N, `11` 1 × 1.
+    """
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    kinds = [*shapes, *["rc"] * (len(sources) - len(shapes))]
+    buffers = [p.buffer(f"X{i}", dtype, "read") for i, dtype in enumerate(sources)]
+    y = p.buffer("Y", target, "write")
+    row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
+    operands: list[TileHandle] = []
+    sizes: dict[str, Expr] = {"Y": target.bytes * m * n}
+    for i, (buffer, kind) in enumerate(zip(buffers, kinds, strict=True)):
+        rows, columns = _shape(kind, m, n)
+        height, width = (tile[0] if kind[0] == "r" else 1), (tile[1] if kind[1] == "c" else 1)
+        operand = p.tile(f"x{i}", buffer.dtype, height, width)
+        map_ = p.matrix(
+            buffer,
+            rows,
+            columns,
+            row_origin=row if kind[0] == "r" else 0,
+            column_origin=column if kind[1] == "c" else 0,
+        )
+        p.load(operand, map_)
+        operands.append(operand)
+        sizes[f"X{i}"] = buffer.dtype.bytes * rows * columns
+    result = p.tile("y", target, *tile)
+    if op == "cast":
+        p.cast(result, operands[0], saturate=saturate)
+    elif op == "un":
+        p.un(function, result, operands[0])
+    elif op == "bin":
+        p.bin(function, result, operands[0], operands[1])
+    else:
+        p.sel(result, operands[0], operands[1], operands[2])
+    p.store(p.matrix(y, m, n, row_origin=row, column_origin=column), result)
+    b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
+    return b.module()
+
+
+def _identity(function: str, dtype: DType) -> float | int:
+    if function in _IDENTITY:
+        return _IDENTITY[function]
+    if function == "and":
+        return 1 if dtype.kind == "bool" else (-1 if dtype.is_signed else int(dtype.maximum))
+    if function == "or":
+        return 0
+    if dtype.is_float:
+        return float("-inf") if function == "max" else float("inf")
+    return int(dtype.minimum if function == "max" else dtype.maximum)
+
+
+def reduction(
+    function: str,
+    source: DType,
+    target: DType,
+    *,
+    axis: int,
+    tile: tuple[int, int] = (8, 64),
+) -> Module:
+    """Y = reduce(X[M, N]) over rows (axis 0: Y is 1 × N) or columns (axis 1: Y is M × 1).
+
+    Arguments of the kernel: M, N, X, Y. Longer axes are walked in a loop and combined with BIN;
+    `argmax` and `argmin` handle one tile along the axis, so that length is at most the tile's.
+    """
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    x, y = p.buffer("X", source, "read"), p.buffer("Y", target, "write")
+    t = p.tile("t", source, *tile)
+    out = (1, tile[1]) if axis == 0 else (tile[0], 1)
+    part, total = p.tile("part", target, *out), p.tile("total", target, *out)
+    kept = p.compute("mul", p.id(0), tile[1 - axis])
+    length, step = (m, tile[0]) if axis == 0 else (n, tile[1])
+
+    def load(start: object) -> None:
+        moving = p.compute("mul", start, step)  # type: ignore[arg-type]
+        origin = (moving, kept) if axis == 0 else (kept, moving)
+        p.load(t, p.matrix(x, m, n, row_origin=origin[0], column_origin=origin[1]))
+
+    if function in ("argmax", "argmin"):
+        load(as_expr(0))
+        p.red(function, total, t, axis=axis)
+    else:
+        p.fill(total, _identity(function, target))
+        with p.loop(ceil_div(length, step)) as i:
+            load(i)
+            p.red(function, part, t, axis=axis)
+            p.bin(function, total, total, part)
+    rows, columns = (as_expr(1), n) if axis == 0 else (m, as_expr(1))
+    target_map = p.matrix(
+        y,
+        rows,
+        columns,
+        row_origin=0 if axis == 0 else kept,
+        column_origin=kept if axis == 0 else 0,
+    )
+    p.store(target_map, total)
+    sizes = {"X": source.bytes * m * n, "Y": target.bytes * rows * columns}
+    b.kernel_of(p, grid=[ceil_div((m, n)[1 - axis], tile[1 - axis])], bytes=sizes)
+    return b.module()
+
+
+def scan(
+    function: str,
+    source: DType,
+    target: DType,
+    *,
+    axis: int,
+    tile: tuple[int, int] = (8, 64),
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Module:
+    """Y[M, N] = scan of X within one tile (M and N at most the tile's). Arguments: M, N, X, Y."""
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    x, y = p.buffer("X", source, "read"), p.buffer("Y", target, "write")
+    t, result = p.tile("t", source, *tile), p.tile("result", target, *tile)
+    p.load(t, p.matrix(x, m, n))
+    p.scan(function, result, t, axis=axis, exclusive=exclusive, reverse=reverse)
+    p.store(p.matrix(y, m, n), result)
+    b.kernel_of(p, bytes={"X": source.bytes * m * n, "Y": target.bytes * m * n})
+    return b.module()
+
+
+def matmul(
+    left: DType,
+    right: DType,
+    accumulator: DType,
+    *,
+    target: DType | None = None,
+    tile: tuple[int, int, int] = (16, 16, 16),
+) -> Module:
+    """C[M, N] = A[M, K] · B[K, N]. Arguments of the kernel: M, N, K, A, B, C.
+
+    Args:
+        target: Type of C; a CAST is added when it differs from the accumulator.
+        tile: Rows of A, columns of B, and the step along K.
+    """
+    b = Builder()
+    p = b.program("main")
+    m, n, k = p.symbol("M"), p.symbol("N"), p.symbol("K")
+    stored = target or accumulator
+    a_buffer, b_buffer = p.buffer("A", left, "read"), p.buffer("B", right, "read")
+    c_buffer = p.buffer("C", stored, "write")
+    a = p.tile("a", left, tile[0], tile[2])
+    w = p.tile("b", right, tile[2], tile[1])
+    c = p.tile("c", accumulator, tile[0], tile[1])
+    row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
+    p.fill(c, 0)
+    with p.loop(ceil_div(k, tile[2])) as step:
+        inner = p.compute("mul", step, tile[2])
+        p.load(a, p.matrix(a_buffer, m, k, row_origin=row, column_origin=inner))
+        p.load(w, p.matrix(b_buffer, k, n, row_origin=inner, column_origin=column))
+        p.mma(c, a, w)
+    result = _converted(p, c, stored)
+    p.store(p.matrix(c_buffer, m, n, row_origin=row, column_origin=column), result)
+    sizes = {"A": left.bytes * m * k, "B": right.bytes * k * n, "C": stored.bytes * m * n}
+    b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
+    return b.module()
+
+
+def _converted(p: ProgramBuilder, tile: TileHandle, dtype: DType) -> TileHandle:
+    if tile.tile.dtype == dtype:
+        return tile
+    result = p.tile("converted", dtype, tile.tile.rows, tile.tile.columns)
+    p.cast(result, tile)
+    return result
+
+
+def transpose(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
+    """Y[N, M] = X[M, N] transposed by TRN. Arguments of the kernel: M, N, X, Y."""
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    x, y = p.buffer("X", dtype, "read"), p.buffer("Y", dtype, "write")
+    t, turned = p.tile("t", dtype, *tile), p.tile("turned", dtype, tile[1], tile[0])
+    row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
+    p.load(t, p.matrix(x, m, n, row_origin=row, column_origin=column))
+    p.trn(turned, t)
+    p.store(p.matrix(y, n, m, row_origin=column, column_origin=row), turned)
+    sizes = {"X": dtype.bytes * m * n, "Y": dtype.bytes * m * n}
+    b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
+    return b.module()
