@@ -34,8 +34,8 @@ typedef struct vil_argument {
   uint64_t bytes;   // Length of the range.
 } vil_argument;
 
-// A tile as a hook sees it: rows of `columns` elements without gaps, `valid_rows` × `valid_columns` of them
-// hold values.
+// A tile as a hook sees it: rows of `columns` elements without gaps, `valid_rows` × `valid_columns`
+// of them hold values.
 typedef struct vil_tile_view {
   uint32_t dtype;  // One of HAL_DTYPE_*.
   uint32_t rows, columns;
@@ -51,8 +51,9 @@ typedef struct vil_operation {
   int64_t values[4];         // v0 … v3; an absent one holds its default.
 } vil_operation;
 
-// A port's own implementation of tile operations (UN BIN SEL CAST RED MMA TRN SCAN COPY). It is asked
-// first; when it answers 0 the kit's own code runs. It may not touch elements outside of `d`'s result.
+// A port's own implementation of tile operations (UN BIN SEL CAST RED MMA TRN SCAN COPY). It is
+// asked first; when it answers 0 the kit's own code runs. It may not touch elements outside of
+// `d`'s result.
 typedef int (*vil_tile_hook)(void *context, const vil_operation *operation);
 typedef struct vil_hooks {
   vil_tile_hook tile;
@@ -85,20 +86,22 @@ uint32_t vil_kernel_argument_element_bytes(const vil_kernel *kernel, uint32_t in
 // Bytes that vil_launch_bind needs at `launch`, aligned to 16.
 uint64_t vil_launch_bytes(const vil_kernel *kernel);
 
-// Checks the arguments and computes sizes and grids. `grid` serves launches marked `grid caller`; zeros are
-// legal. HAL_OK, HAL_ERROR_INVALID_VALUE or HAL_ERROR_OUT_OF_RANGE. The arguments are copied.
+// Checks the arguments and computes sizes and grids. `grid` serves launches marked `grid caller`;
+// zeros are legal. HAL_OK, HAL_ERROR_INVALID_VALUE or HAL_ERROR_OUT_OF_RANGE. The arguments are
+// copied.
 int32_t vil_launch_bind(const vil_kernel *kernel, const uint32_t grid[3],
                         const vil_argument *arguments, uint32_t count, const vil_limits *limits,
                         void *storage, char *reason, size_t capacity);
 
-// The plan's steps run one after another; a step has `vil_launch_programs` independent programs, any
-// ranges of which may run at once, each with an arena of its own.
+// The plan's steps run one after another; a step has `vil_launch_programs` independent programs,
+// any ranges of which may run at once, each with an arena of its own.
 uint32_t vil_launch_steps(const void *storage);
 uint64_t vil_launch_programs(const void *storage, uint32_t step);
 int32_t vil_launch_run_range(const void *storage, uint32_t step, uint64_t first, uint64_t count,
                              vil_arena *arena, const vil_hooks *hooks, char *reason,
                              size_t capacity);
-// All steps on the calling thread. HAL_OK or HAL_ERROR_EXECUTION_FAILED, or HAL_ERROR_OUT_OF_MEMORY.
+// All steps on the calling thread. HAL_OK or HAL_ERROR_EXECUTION_FAILED, or
+// HAL_ERROR_OUT_OF_MEMORY.
 int32_t vil_launch_run(const void *storage, vil_arena *arena, const vil_hooks *hooks, char *reason,
                        size_t capacity);
 
@@ -108,10 +111,10 @@ void vil_arena_free(vil_arena *arena);
 
 // What a launch does, for timing models: sums over its programs are bounds, not measurements.
 typedef struct vil_work {
-  uint64_t programs;       // Program instances.
-  uint64_t bytes_loaded;   // Bytes that LOAD and GATHER move if every tile is full.
-  uint64_t bytes_stored;   // Bytes that STORE and SCATTER move if every tile is full.
-  uint64_t macs;           // Multiply-accumulates of MMA on full tiles.
+  uint64_t programs;         // Program instances.
+  uint64_t bytes_loaded;     // Bytes that LOAD and GATHER move if every tile is full.
+  uint64_t bytes_stored;     // Bytes that STORE and SCATTER move if every tile is full.
+  uint64_t macs;             // Multiply-accumulates of MMA on full tiles.
   uint64_t vector_elements;  // Result elements of vector operations on full tiles.
 } vil_work;
 // Counts with loops whose counts are expressions; a loop count in an SREG counts once.

@@ -24,7 +24,9 @@ static double from_bits(uint64_t bits) {
   return value;
 }
 
-static double power_of_two(int exponent) { return from_bits((uint64_t)(exponent + 1023) << 52); }
+static double power_of_two(int exponent) {
+  return from_bits((uint64_t)(exponent + 1023) << 52);
+}
 
 // One rounding to nearest even, whatever the format.
 static uint32_t encode(double value, const float_format *format, int saturate) {
@@ -52,7 +54,8 @@ static double decode(uint32_t bits, const float_format *format, int exponent_bit
   if (exponent == 0) {
     value = mantissa * power_of_two(1 - format->bias - format->mantissa_bits);
   } else {
-    value = (mantissa + mantissa_mask + 1) * power_of_two(exponent - format->bias - format->mantissa_bits);
+    value = (mantissa + mantissa_mask + 1) *
+            power_of_two(exponent - format->bias - format->mantissa_bits);
   }
   if (format == &f8e4m3_format) {
     if ((bits & 0x7F) == 0x7F) value = NAN;
@@ -87,15 +90,28 @@ static float bf16_to_f32(uint16_t half) {
 
 void vil_to_f32(float *out, const void *in, uint32_t dtype, uint64_t count) {
   switch (dtype) {
-    case HAL_DTYPE_F32: memcpy(out, in, count * 4); break;
-    case HAL_DTYPE_F16: for (uint64_t i = 0; i < count; i++) out[i] = f16_to_f32(((const uint16_t *)in)[i]); break;
-    case HAL_DTYPE_BF16: for (uint64_t i = 0; i < count; i++) out[i] = bf16_to_f32(((const uint16_t *)in)[i]); break;
-    case HAL_DTYPE_F8E4M3: for (uint64_t i = 0; i < count; i++) out[i] = (float)decode(((const uint8_t *)in)[i], &f8e4m3_format, 4); break;
-    default: for (uint64_t i = 0; i < count; i++) out[i] = (float)decode(((const uint8_t *)in)[i], &f8e5m2_format, 5); break;
+    case HAL_DTYPE_F32:
+      memcpy(out, in, count * 4);
+      break;
+    case HAL_DTYPE_F16:
+      for (uint64_t i = 0; i < count; i++) out[i] = f16_to_f32(((const uint16_t *)in)[i]);
+      break;
+    case HAL_DTYPE_BF16:
+      for (uint64_t i = 0; i < count; i++) out[i] = bf16_to_f32(((const uint16_t *)in)[i]);
+      break;
+    case HAL_DTYPE_F8E4M3:
+      for (uint64_t i = 0; i < count; i++)
+        out[i] = (float)decode(((const uint8_t *)in)[i], &f8e4m3_format, 4);
+      break;
+    default:
+      for (uint64_t i = 0; i < count; i++)
+        out[i] = (float)decode(((const uint8_t *)in)[i], &f8e5m2_format, 5);
+      break;
   }
 }
 
-// To f64 so that a later rounding to a narrower type is that of the integer: inexact results get an odd last bit.
+// To f64 so that a later rounding to a narrower type is that of the integer: inexact results get an
+// odd last bit.
 static double i64_to_odd(int64_t value) {
   double nearest = (double)value;
   if (nearest >= 0x1p63) return from_bits(0x43DFFFFFFFFFFFFFull);  // Just below 2^63, last bit odd.
@@ -110,33 +126,61 @@ static double i64_to_odd(int64_t value) {
 void vil_to_f64(double *out, const void *in, uint32_t dtype, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
     switch (dtype) {
-      case HAL_DTYPE_F64: out[i] = ((const double *)in)[i]; break;
-      case HAL_DTYPE_F32: out[i] = (double)((const float *)in)[i]; break;
-      case HAL_DTYPE_F16: out[i] = (double)f16_to_f32(((const uint16_t *)in)[i]); break;
-      case HAL_DTYPE_BF16: out[i] = (double)bf16_to_f32(((const uint16_t *)in)[i]); break;
-      case HAL_DTYPE_F8E4M3: out[i] = decode(((const uint8_t *)in)[i], &f8e4m3_format, 4); break;
-      case HAL_DTYPE_F8E5M2: out[i] = decode(((const uint8_t *)in)[i], &f8e5m2_format, 5); break;
-      case HAL_DTYPE_I64: out[i] = i64_to_odd(((const int64_t *)in)[i]); break;
-      default: out[i] = (double)vil_read_int((const uint8_t *)in + i * vil_dtype_bytes(dtype), dtype); break;
+      case HAL_DTYPE_F64:
+        out[i] = ((const double *)in)[i];
+        break;
+      case HAL_DTYPE_F32:
+        out[i] = (double)((const float *)in)[i];
+        break;
+      case HAL_DTYPE_F16:
+        out[i] = (double)f16_to_f32(((const uint16_t *)in)[i]);
+        break;
+      case HAL_DTYPE_BF16:
+        out[i] = (double)bf16_to_f32(((const uint16_t *)in)[i]);
+        break;
+      case HAL_DTYPE_F8E4M3:
+        out[i] = decode(((const uint8_t *)in)[i], &f8e4m3_format, 4);
+        break;
+      case HAL_DTYPE_F8E5M2:
+        out[i] = decode(((const uint8_t *)in)[i], &f8e5m2_format, 5);
+        break;
+      case HAL_DTYPE_I64:
+        out[i] = i64_to_odd(((const int64_t *)in)[i]);
+        break;
+      default:
+        out[i] = (double)vil_read_int((const uint8_t *)in + i * vil_dtype_bytes(dtype), dtype);
+        break;
     }
   }
 }
 
 int64_t vil_read_int(const void *at, uint32_t dtype) {
   switch (dtype) {
-    case HAL_DTYPE_I8: return *(const int8_t *)at;
-    case HAL_DTYPE_I32: return *(const int32_t *)at;
-    case HAL_DTYPE_I64: return *(const int64_t *)at;
-    default: return *(const uint8_t *)at;
+    case HAL_DTYPE_I8:
+      return *(const int8_t *)at;
+    case HAL_DTYPE_I32:
+      return *(const int32_t *)at;
+    case HAL_DTYPE_I64:
+      return *(const int64_t *)at;
+    default:
+      return *(const uint8_t *)at;
   }
 }
 
 void vil_to_i64(int64_t *out, const void *in, uint32_t dtype, uint64_t count) {
   switch (dtype) {
-    case HAL_DTYPE_I8: for (uint64_t i = 0; i < count; i++) out[i] = ((const int8_t *)in)[i]; break;
-    case HAL_DTYPE_I32: for (uint64_t i = 0; i < count; i++) out[i] = ((const int32_t *)in)[i]; break;
-    case HAL_DTYPE_I64: memcpy(out, in, count * 8); break;
-    default: for (uint64_t i = 0; i < count; i++) out[i] = ((const uint8_t *)in)[i]; break;
+    case HAL_DTYPE_I8:
+      for (uint64_t i = 0; i < count; i++) out[i] = ((const int8_t *)in)[i];
+      break;
+    case HAL_DTYPE_I32:
+      for (uint64_t i = 0; i < count; i++) out[i] = ((const int32_t *)in)[i];
+      break;
+    case HAL_DTYPE_I64:
+      memcpy(out, in, count * 8);
+      break;
+    default:
+      for (uint64_t i = 0; i < count; i++) out[i] = ((const uint8_t *)in)[i];
+      break;
   }
 }
 
@@ -149,12 +193,25 @@ static float f64_to_f32(double value, int saturate) {
 void vil_from_f64(void *out, uint32_t dtype, const double *in, uint64_t count, int saturate) {
   for (uint64_t i = 0; i < count; i++) {
     switch (dtype) {
-      case HAL_DTYPE_F64: ((double *)out)[i] = saturate && isinf(in[i]) ? copysign(0x1.FFFFFFFFFFFFFp1023, in[i]) : in[i]; break;
-      case HAL_DTYPE_F32: ((float *)out)[i] = f64_to_f32(in[i], saturate); break;
-      case HAL_DTYPE_F16: ((uint16_t *)out)[i] = (uint16_t)encode(in[i], &f16_format, saturate); break;
-      case HAL_DTYPE_BF16: ((uint16_t *)out)[i] = (uint16_t)encode(in[i], &bf16_format, saturate); break;
-      case HAL_DTYPE_F8E4M3: ((uint8_t *)out)[i] = (uint8_t)encode(in[i], &f8e4m3_format, saturate); break;
-      default: ((uint8_t *)out)[i] = (uint8_t)encode(in[i], &f8e5m2_format, saturate); break;
+      case HAL_DTYPE_F64:
+        ((double *)out)[i] =
+            saturate && isinf(in[i]) ? copysign(0x1.FFFFFFFFFFFFFp1023, in[i]) : in[i];
+        break;
+      case HAL_DTYPE_F32:
+        ((float *)out)[i] = f64_to_f32(in[i], saturate);
+        break;
+      case HAL_DTYPE_F16:
+        ((uint16_t *)out)[i] = (uint16_t)encode(in[i], &f16_format, saturate);
+        break;
+      case HAL_DTYPE_BF16:
+        ((uint16_t *)out)[i] = (uint16_t)encode(in[i], &bf16_format, saturate);
+        break;
+      case HAL_DTYPE_F8E4M3:
+        ((uint8_t *)out)[i] = (uint8_t)encode(in[i], &f8e4m3_format, saturate);
+        break;
+      default:
+        ((uint8_t *)out)[i] = (uint8_t)encode(in[i], &f8e5m2_format, saturate);
+        break;
     }
   }
 }
@@ -172,15 +229,24 @@ void vil_from_f32(void *out, uint32_t dtype, const float *in, uint64_t count) {
   } else if (dtype == HAL_DTYPE_BF16) {
     for (uint64_t i = 0; i < count; i++) ((uint16_t *)out)[i] = f32_to_bf16(in[i]);
   } else {
-    for (uint64_t i = 0; i < count; i++) ((uint16_t *)out)[i] = (uint16_t)encode((double)in[i], &f16_format, 0);
+    for (uint64_t i = 0; i < count; i++)
+      ((uint16_t *)out)[i] = (uint16_t)encode((double)in[i], &f16_format, 0);
   }
 }
 
 void vil_from_i64(void *out, uint32_t dtype, const int64_t *in, uint64_t count) {
   switch (dtype) {
-    case HAL_DTYPE_I8: for (uint64_t i = 0; i < count; i++) ((int8_t *)out)[i] = (int8_t)in[i]; break;
-    case HAL_DTYPE_I32: for (uint64_t i = 0; i < count; i++) ((int32_t *)out)[i] = (int32_t)in[i]; break;
-    case HAL_DTYPE_I64: memmove(out, in, count * 8); break;
-    default: for (uint64_t i = 0; i < count; i++) ((uint8_t *)out)[i] = (uint8_t)in[i]; break;
+    case HAL_DTYPE_I8:
+      for (uint64_t i = 0; i < count; i++) ((int8_t *)out)[i] = (int8_t)in[i];
+      break;
+    case HAL_DTYPE_I32:
+      for (uint64_t i = 0; i < count; i++) ((int32_t *)out)[i] = (int32_t)in[i];
+      break;
+    case HAL_DTYPE_I64:
+      memmove(out, in, count * 8);
+      break;
+    default:
+      for (uint64_t i = 0; i < count; i++) ((uint8_t *)out)[i] = (uint8_t)in[i];
+      break;
   }
 }

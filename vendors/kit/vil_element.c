@@ -23,7 +23,8 @@ static void spread(void *row, uint32_t bytes, uint64_t count) {
   for (uint64_t j = 1; j < count; j++) memcpy(at + j * bytes, at, bytes);
 }
 
-static const float *row_f32(const vil_operation *o, const vil_tile_view *tile, uint32_t i, float *room) {
+static const float *row_f32(const vil_operation *o, const vil_tile_view *tile, uint32_t i,
+                            float *room) {
   uint32_t count = o->d.valid_columns;
   int repeat = tile->columns == 1 && o->d.columns > 1;
   if (tile->dtype == HAL_DTYPE_F32 && !repeat) return (const float *)(const void *)row_of(tile, i);
@@ -32,7 +33,8 @@ static const float *row_f32(const vil_operation *o, const vil_tile_view *tile, u
   return room;
 }
 
-static const double *row_f64(const vil_operation *o, const vil_tile_view *tile, uint32_t i, double *room) {
+static const double *row_f64(const vil_operation *o, const vil_tile_view *tile, uint32_t i,
+                             double *room) {
   uint32_t count = o->d.valid_columns;
   int repeat = tile->columns == 1 && o->d.columns > 1;
   vil_to_f64(room, row_of(tile, i), tile->dtype, repeat ? 1 : count);
@@ -40,7 +42,8 @@ static const double *row_f64(const vil_operation *o, const vil_tile_view *tile, 
   return room;
 }
 
-static const int64_t *row_i64(const vil_operation *o, const vil_tile_view *tile, uint32_t i, int64_t *room) {
+static const int64_t *row_i64(const vil_operation *o, const vil_tile_view *tile, uint32_t i,
+                              int64_t *room) {
   uint32_t count = o->d.valid_columns;
   int repeat = tile->columns == 1 && o->d.columns > 1;
   vil_to_i64(room, row_of(tile, i), tile->dtype, repeat ? 1 : count);
@@ -48,7 +51,7 @@ static const int64_t *row_i64(const vil_operation *o, const vil_tile_view *tile,
   return room;
 }
 
-#define EACH(expression) \
+#define EACH(expression)                                      \
   for (uint64_t j = 0; j < count; j++) out[j] = (expression); \
   break
 
@@ -56,46 +59,77 @@ static const int64_t *row_i64(const vil_operation *o, const vil_tile_view *tile,
 
 static void unary_f32(uint8_t function, float *out, const float *x, uint64_t count) {
   switch (function) {
-    case VIL_EXP: EACH(expf(x[j]));
-    case VIL_EXP2: EACH(exp2f(x[j]));
-    case VIL_LOG: EACH(logf(x[j]));
-    case VIL_LOG2: EACH(log2f(x[j]));
-    case VIL_SQRT: EACH(sqrtf(x[j]));
-    case VIL_RSQRT: EACH(x[j] == 0 ? 1.0f / x[j] : (float)(1.0 / sqrt((double)x[j])));
-    case VIL_RCP: EACH(1.0f / x[j]);
-    case VIL_SIN: EACH(sinf(x[j]));
-    case VIL_COS: EACH(cosf(x[j]));
-    case VIL_TANH: EACH(tanhf(x[j]));
-    case VIL_ERF: EACH(erff(x[j]));
-    case VIL_FLOOR: EACH(floorf(x[j]));
-    case VIL_CEIL: EACH(ceilf(x[j]));
-    case VIL_TRUNC: EACH(truncf(x[j]));
-    default: EACH(rintf(x[j]));
+    case VIL_EXP:
+      EACH(expf(x[j]));
+    case VIL_EXP2:
+      EACH(exp2f(x[j]));
+    case VIL_LOG:
+      EACH(logf(x[j]));
+    case VIL_LOG2:
+      EACH(log2f(x[j]));
+    case VIL_SQRT:
+      EACH(sqrtf(x[j]));
+    case VIL_RSQRT:
+      EACH(x[j] == 0 ? 1.0f / x[j] : (float)(1.0 / sqrt((double)x[j])));
+    case VIL_RCP:
+      EACH(1.0f / x[j]);
+    case VIL_SIN:
+      EACH(sinf(x[j]));
+    case VIL_COS:
+      EACH(cosf(x[j]));
+    case VIL_TANH:
+      EACH(tanhf(x[j]));
+    case VIL_ERF:
+      EACH(erff(x[j]));
+    case VIL_FLOOR:
+      EACH(floorf(x[j]));
+    case VIL_CEIL:
+      EACH(ceilf(x[j]));
+    case VIL_TRUNC:
+      EACH(truncf(x[j]));
+    default:
+      EACH(rintf(x[j]));
   }
 }
 
 static void unary_f64(uint8_t function, double *out, const double *x, uint64_t count) {
   switch (function) {
-    case VIL_EXP: EACH(exp(x[j]));
-    case VIL_EXP2: EACH(exp2(x[j]));
-    case VIL_LOG: EACH(log(x[j]));
-    case VIL_LOG2: EACH(log2(x[j]));
-    case VIL_SQRT: EACH(sqrt(x[j]));
-    case VIL_RSQRT: EACH(x[j] == 0 ? 1.0 / x[j] : 1.0 / sqrt(x[j]));
-    case VIL_RCP: EACH(1.0 / x[j]);
-    case VIL_SIN: EACH(sin(x[j]));
-    case VIL_COS: EACH(cos(x[j]));
-    case VIL_TANH: EACH(tanh(x[j]));
-    case VIL_ERF: EACH(erf(x[j]));
-    case VIL_FLOOR: EACH(floor(x[j]));
-    case VIL_CEIL: EACH(ceil(x[j]));
-    case VIL_TRUNC: EACH(trunc(x[j]));
-    default: EACH(rint(x[j]));
+    case VIL_EXP:
+      EACH(exp(x[j]));
+    case VIL_EXP2:
+      EACH(exp2(x[j]));
+    case VIL_LOG:
+      EACH(log(x[j]));
+    case VIL_LOG2:
+      EACH(log2(x[j]));
+    case VIL_SQRT:
+      EACH(sqrt(x[j]));
+    case VIL_RSQRT:
+      EACH(x[j] == 0 ? 1.0 / x[j] : 1.0 / sqrt(x[j]));
+    case VIL_RCP:
+      EACH(1.0 / x[j]);
+    case VIL_SIN:
+      EACH(sin(x[j]));
+    case VIL_COS:
+      EACH(cos(x[j]));
+    case VIL_TANH:
+      EACH(tanh(x[j]));
+    case VIL_ERF:
+      EACH(erf(x[j]));
+    case VIL_FLOOR:
+      EACH(floor(x[j]));
+    case VIL_CEIL:
+      EACH(ceil(x[j]));
+    case VIL_TRUNC:
+      EACH(trunc(x[j]));
+    default:
+      EACH(rint(x[j]));
   }
 }
 
 // neg and abs work on the sign bit, so that NaN payloads and zeros keep theirs.
-static void unary_sign(uint8_t function, uint8_t *out, const uint8_t *in, uint32_t bytes, uint64_t count) {
+static void unary_sign(uint8_t function, uint8_t *out, const uint8_t *in, uint32_t bytes,
+                       uint64_t count) {
   for (uint64_t j = 0; j < count; j++) {
     memmove(out + j * bytes, in + j * bytes, bytes);
     uint8_t *top = out + j * bytes + bytes - 1;
@@ -103,12 +137,17 @@ static void unary_sign(uint8_t function, uint8_t *out, const uint8_t *in, uint32
   }
 }
 
-static void unary_i64(uint8_t function, uint32_t dtype, int64_t *out, const int64_t *x, uint64_t count) {
+static void unary_i64(uint8_t function, uint32_t dtype, int64_t *out, const int64_t *x,
+                      uint64_t count) {
   switch (function) {
-    case VIL_NEG: EACH((int64_t)(0 - (uint64_t)x[j]));
-    case VIL_ABS: EACH(x[j] < 0 ? (int64_t)(0 - (uint64_t)x[j]) : x[j]);
-    case VIL_NOT: EACH(dtype == HAL_DTYPE_BOOL ? !x[j] : ~x[j]);
-    default: EACH(x[j]);
+    case VIL_NEG:
+      EACH((int64_t)(0 - (uint64_t)x[j]));
+    case VIL_ABS:
+      EACH(x[j] < 0 ? (int64_t)(0 - (uint64_t)x[j]) : x[j]);
+    case VIL_NOT:
+      EACH(dtype == HAL_DTYPE_BOOL ? !x[j] : ~x[j]);
+    default:
+      EACH(x[j]);
   }
 }
 
@@ -126,20 +165,26 @@ int32_t vil_run_unary(vil_arena *arena, const vil_operation *o) {
     uint8_t *out = result_row(o, i);
     if (o->function == VIL_ISNAN) {
       is_nan_row(out, row_f64(o, &o->a, i, (double *)(void *)room), count);
-    } else if (o->function == VIL_MOV || (vil_is_float(dtype) && (o->function == VIL_NEG || o->function == VIL_ABS))) {
+    } else if (o->function == VIL_MOV ||
+               (vil_is_float(dtype) && (o->function == VIL_NEG || o->function == VIL_ABS))) {
       int repeat = o->a.columns == 1 && o->d.columns > 1;
       memcpy(room, row_of(&o->a, i), (repeat ? 1 : count) * bytes);
       if (repeat) spread(room, bytes, count);
-      if (o->function == VIL_MOV) memcpy(out, room, count * bytes);
-      else unary_sign(o->function, out, room, bytes, count);
+      if (o->function == VIL_MOV)
+        memcpy(out, room, count * bytes);
+      else
+        unary_sign(o->function, out, room, bytes, count);
     } else if (dtype == HAL_DTYPE_F64) {
-      unary_f64(o->function, (double *)(void *)other, row_f64(o, &o->a, i, (double *)(void *)room), count);
+      unary_f64(o->function, (double *)(void *)other, row_f64(o, &o->a, i, (double *)(void *)room),
+                count);
       memcpy(out, other, count * 8);
     } else if (vil_is_float(dtype)) {
-      unary_f32(o->function, (float *)(void *)other, row_f32(o, &o->a, i, (float *)(void *)room), count);
+      unary_f32(o->function, (float *)(void *)other, row_f32(o, &o->a, i, (float *)(void *)room),
+                count);
       vil_from_f32(out, dtype, (const float *)(const void *)other, count);
     } else {
-      unary_i64(o->function, dtype, (int64_t *)(void *)other, row_i64(o, &o->a, i, (int64_t *)(void *)room), count);
+      unary_i64(o->function, dtype, (int64_t *)(void *)other,
+                row_i64(o, &o->a, i, (int64_t *)(void *)room), count);
       vil_from_i64(out, dtype, (const int64_t *)(const void *)other, count);
     }
   }
@@ -148,30 +193,42 @@ int32_t vil_run_unary(vil_arena *arena, const vil_operation *o) {
 
 // ---- BIN ----
 
-#define BINARY_FLOAT(name, type, power, remainder) \
+#define BINARY_FLOAT(name, type, power, remainder)                                              \
   static void name(uint8_t function, type *out, const type *x, const type *y, uint64_t count) { \
-    switch (function) { \
-      case VIL_ADD: EACH(x[j] + y[j]); \
-      case VIL_SUB: EACH(x[j] - y[j]); \
-      case VIL_MUL: EACH(x[j] * y[j]); \
-      case VIL_DIV: EACH(x[j] / y[j]); \
-      case VIL_MAX: EACH(x[j] != x[j] || y[j] != y[j] ? x[j] + y[j] : x[j] > y[j] ? x[j] : y[j]); \
-      case VIL_MIN: EACH(x[j] != x[j] || y[j] != y[j] ? x[j] + y[j] : x[j] < y[j] ? x[j] : y[j]); \
-      case VIL_POW: EACH(power(x[j], y[j])); \
-      default: EACH(remainder(x[j], y[j])); \
-    } \
+    switch (function) {                                                                         \
+      case VIL_ADD:                                                                             \
+        EACH(x[j] + y[j]);                                                                      \
+      case VIL_SUB:                                                                             \
+        EACH(x[j] - y[j]);                                                                      \
+      case VIL_MUL:                                                                             \
+        EACH(x[j] * y[j]);                                                                      \
+      case VIL_DIV:                                                                             \
+        EACH(x[j] / y[j]);                                                                      \
+      case VIL_MAX:                                                                             \
+        EACH(x[j] != x[j] || y[j] != y[j] ? x[j] + y[j] : x[j] > y[j] ? x[j] : y[j]);           \
+      case VIL_MIN:                                                                             \
+        EACH(x[j] != x[j] || y[j] != y[j] ? x[j] + y[j] : x[j] < y[j] ? x[j] : y[j]);           \
+      case VIL_POW:                                                                             \
+        EACH(power(x[j], y[j]));                                                                \
+      default:                                                                                  \
+        EACH(remainder(x[j], y[j]));                                                            \
+    }                                                                                           \
   }
 BINARY_FLOAT(binary_f32, float, powf, fmodf)
 BINARY_FLOAT(binary_f64, double, pow, fmod)
 
-#define COMPARE(name, type) \
+#define COMPARE(name, type)                                                                        \
   static void name(uint8_t function, uint8_t *out, const type *x, const type *y, uint64_t count) { \
-    switch (function) { \
-      case VIL_LT: EACH(x[j] < y[j]); \
-      case VIL_LE: EACH(x[j] <= y[j]); \
-      case VIL_EQ: EACH(x[j] == y[j]); \
-      default: EACH(x[j] != y[j]); \
-    } \
+    switch (function) {                                                                            \
+      case VIL_LT:                                                                                 \
+        EACH(x[j] < y[j]);                                                                         \
+      case VIL_LE:                                                                                 \
+        EACH(x[j] <= y[j]);                                                                        \
+      case VIL_EQ:                                                                                 \
+        EACH(x[j] == y[j]);                                                                        \
+      default:                                                                                     \
+        EACH(x[j] != y[j]);                                                                        \
+    }                                                                                              \
   }
 COMPARE(compare_f64, double)
 COMPARE(compare_i64, int64_t)
@@ -189,28 +246,47 @@ static int64_t modulo(int64_t x, int64_t y) {
 }
 
 // The upper half of a product of `bits` wide integers.
-static int64_t multiply_high(int64_t x, int64_t y, uint32_t bits) { return (int64_t)(((__int128)x * y) >> bits); }
+static int64_t multiply_high(int64_t x, int64_t y, uint32_t bits) {
+  return (int64_t)(((__int128)x * y) >> bits);
+}
 
 // The bits of x as an unsigned number of `bits`.
-static uint64_t unsigned_of(int64_t x, uint32_t bits) { return bits == 64 ? (uint64_t)x : (uint64_t)x & ((1ull << bits) - 1); }
+static uint64_t unsigned_of(int64_t x, uint32_t bits) {
+  return bits == 64 ? (uint64_t)x : (uint64_t)x & ((1ull << bits) - 1);
+}
 
-static void binary_i64(uint8_t function, uint32_t bits, int64_t *out, const int64_t *x, const int64_t *y, uint64_t count) {
+static void binary_i64(uint8_t function, uint32_t bits, int64_t *out, const int64_t *x,
+                       const int64_t *y, uint64_t count) {
   uint64_t mask = bits - 1;
   switch (function) {
-    case VIL_ADD: EACH((int64_t)((uint64_t)x[j] + (uint64_t)y[j]));
-    case VIL_SUB: EACH((int64_t)((uint64_t)x[j] - (uint64_t)y[j]));
-    case VIL_MUL: EACH((int64_t)((uint64_t)x[j] * (uint64_t)y[j]));
-    case VIL_MAX: EACH(x[j] > y[j] ? x[j] : y[j]);
-    case VIL_MIN: EACH(x[j] < y[j] ? x[j] : y[j]);
-    case VIL_IDIV: EACH(divide(x[j], y[j]));
-    case VIL_IMOD: EACH(modulo(x[j], y[j]));
-    case VIL_AND: EACH(x[j] & y[j]);
-    case VIL_OR: EACH(x[j] | y[j]);
-    case VIL_XOR: EACH(x[j] ^ y[j]);
-    case VIL_SHL: EACH((int64_t)((uint64_t)x[j] << ((uint64_t)y[j] & mask)));
-    case VIL_SHR: EACH(x[j] >> ((uint64_t)y[j] & mask));  // u8 rows hold 0 to 255, so this is logical for them.
-    case VIL_SHRU: EACH((int64_t)(unsigned_of(x[j], bits) >> ((uint64_t)y[j] & mask)));
-    default: EACH(multiply_high(x[j], y[j], bits));
+    case VIL_ADD:
+      EACH((int64_t)((uint64_t)x[j] + (uint64_t)y[j]));
+    case VIL_SUB:
+      EACH((int64_t)((uint64_t)x[j] - (uint64_t)y[j]));
+    case VIL_MUL:
+      EACH((int64_t)((uint64_t)x[j] * (uint64_t)y[j]));
+    case VIL_MAX:
+      EACH(x[j] > y[j] ? x[j] : y[j]);
+    case VIL_MIN:
+      EACH(x[j] < y[j] ? x[j] : y[j]);
+    case VIL_IDIV:
+      EACH(divide(x[j], y[j]));
+    case VIL_IMOD:
+      EACH(modulo(x[j], y[j]));
+    case VIL_AND:
+      EACH(x[j] & y[j]);
+    case VIL_OR:
+      EACH(x[j] | y[j]);
+    case VIL_XOR:
+      EACH(x[j] ^ y[j]);
+    case VIL_SHL:
+      EACH((int64_t)((uint64_t)x[j] << ((uint64_t)y[j] & mask)));
+    case VIL_SHR:
+      EACH(x[j] >> ((uint64_t)y[j] & mask));  // u8 rows hold 0 to 255, so this is logical for them.
+    case VIL_SHRU:
+      EACH((int64_t)(unsigned_of(x[j], bits) >> ((uint64_t)y[j] & mask)));
+    default:
+      EACH(multiply_high(x[j], y[j], bits));
   }
 }
 
@@ -264,7 +340,9 @@ int32_t vil_run_select(const vil_operation *o) {
     const uint8_t *mask = row_of(&o->a, i), *yes = row_of(&o->b, i), *no = row_of(&o->c, i);
     uint8_t *out = result_row(o, i);
     for (uint32_t j = 0; j < o->d.valid_columns; j++) {
-      const uint8_t *source = mask[o->a.columns == 1 ? 0 : j] ? yes + (o->b.columns == 1 ? 0 : j) * bytes : no + (o->c.columns == 1 ? 0 : j) * bytes;
+      const uint8_t *source = mask[o->a.columns == 1 ? 0 : j]
+                                  ? yes + (o->b.columns == 1 ? 0 : j) * bytes
+                                  : no + (o->c.columns == 1 ? 0 : j) * bytes;
       memmove(out + j * bytes, source, bytes);
     }
   }
@@ -275,10 +353,22 @@ int32_t vil_run_select(const vil_operation *o) {
 
 static void integer_range(uint32_t dtype, int64_t *low, int64_t *high) {
   switch (dtype) {
-    case HAL_DTYPE_I8: *low = INT8_MIN; *high = INT8_MAX; break;
-    case HAL_DTYPE_U8: *low = 0; *high = UINT8_MAX; break;
-    case HAL_DTYPE_I32: *low = INT32_MIN; *high = INT32_MAX; break;
-    default: *low = INT64_MIN; *high = INT64_MAX; break;
+    case HAL_DTYPE_I8:
+      *low = INT8_MIN;
+      *high = INT8_MAX;
+      break;
+    case HAL_DTYPE_U8:
+      *low = 0;
+      *high = UINT8_MAX;
+      break;
+    case HAL_DTYPE_I32:
+      *low = INT32_MIN;
+      *high = INT32_MAX;
+      break;
+    default:
+      *low = INT64_MIN;
+      *high = INT64_MAX;
+      break;
   }
 }
 
@@ -289,9 +379,12 @@ static int64_t truncate_to(double value, int64_t low, int64_t high) {
   return (int64_t)value;
 }
 
-static int is_float_type(uint32_t dtype) { return vil_is_float(dtype) || vil_is_float8(dtype); }
+static int is_float_type(uint32_t dtype) {
+  return vil_is_float(dtype) || vil_is_float8(dtype);
+}
 
-void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_t count, int saturate, void *room) {
+void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_t count,
+                  int saturate, void *room) {
   double *wide = room;
   int64_t *whole = room;
   if (is_float_type(to)) {
@@ -317,7 +410,8 @@ void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_
     } else if (saturate) {
       int64_t low, high;
       integer_range(to, &low, &high);
-      for (uint64_t j = 0; j < count; j++) whole[j] = whole[j] < low ? low : whole[j] > high ? high : whole[j];
+      for (uint64_t j = 0; j < count; j++)
+        whole[j] = whole[j] < low ? low : whole[j] > high ? high : whole[j];
     }
     vil_from_i64(out, to, whole, count);
   }
@@ -333,7 +427,8 @@ int32_t vil_run_cast(vil_arena *arena, const vil_operation *o) {
   for (uint32_t i = 0; i < o->d.valid_rows; i++) {
     memcpy(row, row_of(&o->a, i), (repeat ? 1 : count) * bytes);
     if (repeat) spread(row, bytes, count);
-    vil_cast_row(result_row(o, i), o->d.dtype, row, o->a.dtype, count, o->flags & VIL_FLAG_SATURATE, room);
+    vil_cast_row(result_row(o, i), o->d.dtype, row, o->a.dtype, count, o->flags & VIL_FLAG_SATURATE,
+                 room);
   }
   return HAL_OK;
 }

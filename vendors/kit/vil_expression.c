@@ -3,8 +3,18 @@
 
 #include "vil_image.h"
 
-enum { CODE_CONST = 1, CODE_SYMBOL, CODE_ADD, CODE_SUB, CODE_MUL, CODE_DIV, CODE_MOD, CODE_CEILDIV,
-       CODE_MIN, CODE_MAX };
+enum {
+  CODE_CONST = 1,
+  CODE_SYMBOL,
+  CODE_ADD,
+  CODE_SUB,
+  CODE_MUL,
+  CODE_DIV,
+  CODE_MOD,
+  CODE_CEILDIV,
+  CODE_MIN,
+  CODE_MAX
+};
 #define STACK_LIMIT 16
 #define CODE_LIMIT 512
 
@@ -53,13 +63,20 @@ static int floor_divide(int64_t left, int64_t right, int64_t *out) {
 static int compute(uint8_t code, int64_t left, int64_t right, int64_t *out) {
   int64_t quotient;
   switch (code) {
-    case CODE_ADD: return !__builtin_add_overflow(left, right, out);
-    case CODE_SUB: return !__builtin_sub_overflow(left, right, out);
-    case CODE_MUL: return !__builtin_mul_overflow(left, right, out);
-    case CODE_DIV: return floor_divide(left, right, out);
+    case CODE_ADD:
+      return !__builtin_add_overflow(left, right, out);
+    case CODE_SUB:
+      return !__builtin_sub_overflow(left, right, out);
+    case CODE_MUL:
+      return !__builtin_mul_overflow(left, right, out);
+    case CODE_DIV:
+      return floor_divide(left, right, out);
     case CODE_MOD:
       if (right == 0) return 0;
-      if (right == -1) { *out = 0; return 1; }
+      if (right == -1) {
+        *out = 0;
+        return 1;
+      }
       if (!floor_divide(left, right, &quotient)) return 0;
       *out = left - quotient * right;
       return 1;
@@ -68,8 +85,12 @@ static int compute(uint8_t code, int64_t left, int64_t right, int64_t *out) {
       if (!floor_divide(left, right, &quotient)) return 0;
       *out = quotient + (left % right != 0);
       return 1;
-    case CODE_MIN: *out = left < right ? left : right; return 1;
-    default: *out = left > right ? left : right; return 1;
+    case CODE_MIN:
+      *out = left < right ? left : right;
+      return 1;
+    default:
+      *out = left > right ? left : right;
+      return 1;
   }
 }
 

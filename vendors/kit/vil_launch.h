@@ -26,9 +26,17 @@ struct vil_launch {
   vil_step *steps;
 };
 
+// One row of kernels.vil.ops as bits: absent lists have all bits.
+typedef struct vil_row {
+  uint8_t op;
+  uint64_t functions, dtypes, dtypes_to;
+  uint64_t spaces[4], layouts[4];  // Out, in, a, b.
+} vil_row;
+
 struct vil_limits {
   const kit_hcd *hcd;  // NULL: vil-core.
-  uint32_t grid_bits;
+  uint32_t grid_bits, row_count;
+  vil_row *rows;
 };
 
 // Working memory: tiles, valid regions, SREGs, and scratch of one instruction.
@@ -77,30 +85,36 @@ void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, u
 // vil_move.c: LOAD STORE GATHER SCATTER.
 int32_t vil_run_move(vil_run *run, const vil_instruction *at);
 // Data of the tile operations; the valid regions are set. NULL scratch gives OUT_OF_MEMORY.
-int32_t vil_run_unary(vil_arena *arena, const vil_operation *o);    // vil_element.c
-int32_t vil_run_binary(vil_arena *arena, const vil_operation *o);   // vil_element.c
-int32_t vil_run_select(const vil_operation *o);                     // vil_element.c
-int32_t vil_run_cast(vil_arena *arena, const vil_operation *o);     // vil_element.c
-int32_t vil_run_reduce(vil_arena *arena, const vil_operation *o);   // vil_reduce.c
-int32_t vil_run_scan(vil_arena *arena, const vil_operation *o);     // vil_reduce.c
-int32_t vil_run_topk(vil_arena *arena, const vil_operation *o, uint32_t old_length);  // vil_reduce.c
-int32_t vil_run_matrix(vil_arena *arena, const vil_operation *o);   // vil_matrix.c
-void vil_run_transpose(const vil_operation *o);                     // vil_matrix.c
-void vil_run_iota(const vil_operation *o);                          // vil_make.c
-void vil_run_random(const vil_operation *o);                        // vil_make.c
+int32_t vil_run_unary(vil_arena *arena, const vil_operation *o);   // vil_element.c
+int32_t vil_run_binary(vil_arena *arena, const vil_operation *o);  // vil_element.c
+int32_t vil_run_select(const vil_operation *o);                    // vil_element.c
+int32_t vil_run_cast(vil_arena *arena, const vil_operation *o);    // vil_element.c
+int32_t vil_run_reduce(vil_arena *arena, const vil_operation *o);  // vil_reduce.c
+int32_t vil_run_scan(vil_arena *arena, const vil_operation *o);    // vil_reduce.c
+int32_t vil_run_topk(vil_arena *arena, const vil_operation *o,
+                     uint32_t old_length);                                        // vil_reduce.c
+int32_t vil_run_matrix(vil_arena *arena, const vil_operation *o);                 // vil_matrix.c
+void vil_run_transpose(const vil_operation *o);                                   // vil_matrix.c
+void vil_run_iota(const vil_operation *o);                                        // vil_make.c
+void vil_run_random(const vil_operation *o);                                      // vil_make.c
 void vil_run_fill(const vil_operation *o, uint64_t bits, uint32_t source_dtype);  // vil_make.c
 
 // vil_convert.c: rows of elements between the types and the three types of arithmetic.
-void vil_to_f32(float *out, const void *in, uint32_t dtype, uint64_t count);    // f16 bf16 f32 f8.
-void vil_to_f64(double *out, const void *in, uint32_t dtype, uint64_t count);   // Every type; i64 rounds to odd.
-void vil_to_i64(int64_t *out, const void *in, uint32_t dtype, uint64_t count);  // Integers and bool.
-void vil_from_f64(void *out, uint32_t dtype, const double *in, uint64_t count, int saturate);  // To floats: one rounding.
+void vil_to_f32(float *out, const void *in, uint32_t dtype, uint64_t count);  // f16 bf16 f32 f8.
+void vil_to_f64(double *out, const void *in, uint32_t dtype,
+                uint64_t count);  // Every type; i64 rounds to odd.
+void vil_to_i64(int64_t *out, const void *in, uint32_t dtype,
+                uint64_t count);  // Integers and bool.
+void vil_from_f64(void *out, uint32_t dtype, const double *in, uint64_t count,
+                  int saturate);  // To floats: one rounding.
 void vil_from_f32(void *out, uint32_t dtype, const float *in, uint64_t count);  // To f16 bf16 f32.
-void vil_from_i64(void *out, uint32_t dtype, const int64_t *in, uint64_t count);  // To integers and bool: wraps.
+void vil_from_i64(void *out, uint32_t dtype, const int64_t *in,
+                  uint64_t count);  // To integers and bool: wraps.
 // BIN on i64, comparisons included: what SREG arithmetic does.
 int64_t vil_compute_i64(uint8_t function, int64_t left, int64_t right);  // vil_element.c
 // One row by the rules of CAST; `room` holds 8 bytes an element.
-void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_t count, int saturate, void *room);
+void vil_cast_row(void *out, uint32_t to, const void *in, uint32_t from, uint64_t count,
+                  int saturate, void *room);
 // A value of an integer type at an element address.
 int64_t vil_read_int(const void *at, uint32_t dtype);
 

@@ -3,12 +3,16 @@
 
 #include "vil_launch.h"
 
-typedef struct shape { uint32_t m, n, k; int init; } shape;
+typedef struct shape {
+  uint32_t m, n, k;
+  int init;
+} shape;
 
 // Clears the part of the result that holds no sum yet.
 static void clear(const vil_operation *o, const shape *s) {
   uint32_t bytes = vil_dtype_bytes(o->d.dtype);
-  for (uint32_t i = 0; s->init && i < s->m; i++) memset((uint8_t *)o->d.data + (uint64_t)i * o->d.columns * bytes, 0, (uint64_t)s->n * bytes);
+  for (uint32_t i = 0; s->init && i < s->m; i++)
+    memset((uint8_t *)o->d.data + (uint64_t)i * o->d.columns * bytes, 0, (uint64_t)s->n * bytes);
 }
 
 static const void *row_at(const vil_tile_view *tile, uint32_t i) {
@@ -16,13 +20,14 @@ static const void *row_at(const vil_tile_view *tile, uint32_t i) {
 }
 
 // d[i, :] += Σ a[i, k] · b[k, :], rows of b in the accumulator's type at `b`.
-#define MULTIPLY(name, type) \
-  static void name(type *restrict d, const type *a, const type *restrict b, uint32_t n, uint32_t k) { \
-    for (uint32_t l = 0; l < k; l++) { \
-      type factor = a[l]; \
-      const type *row = b + (uint64_t)l * n; \
-      for (uint32_t j = 0; j < n; j++) d[j] += factor * row[j]; \
-    } \
+#define MULTIPLY(name, type)                                                            \
+  static void name(type *restrict d, const type *a, const type *restrict b, uint32_t n, \
+                   uint32_t k) {                                                        \
+    for (uint32_t l = 0; l < k; l++) {                                                  \
+      type factor = a[l];                                                               \
+      const type *row = b + (uint64_t)l * n;                                            \
+      for (uint32_t j = 0; j < n; j++) d[j] += factor * row[j];                         \
+    }                                                                                   \
   }
 MULTIPLY(multiply_f32, float)
 MULTIPLY(multiply_f64, double)
@@ -46,7 +51,8 @@ static int32_t multiply_doubles(vil_arena *arena, const vil_operation *o, const 
   double *b = vil_scratch(arena, 8 * (n * s->k + 16));
   if (!b) return HAL_ERROR_OUT_OF_MEMORY;
   for (uint32_t l = 0; l < s->k; l++) memcpy(b + l * n, row_at(&o->b, l), n * 8);
-  for (uint32_t i = 0; i < s->m; i++) multiply_f64((double *)o->d.data + (uint64_t)i * o->d.columns, row_at(&o->a, i), b, s->n, s->k);
+  for (uint32_t i = 0; i < s->m; i++)
+    multiply_f64((double *)o->d.data + (uint64_t)i * o->d.columns, row_at(&o->a, i), b, s->n, s->k);
   return HAL_OK;
 }
 
@@ -55,7 +61,8 @@ static int32_t multiply_integers(vil_arena *arena, const vil_operation *o, const
   uint64_t *b = vil_scratch(arena, 8 * (n * k + k + n + 16));
   if (!b) return HAL_ERROR_OUT_OF_MEMORY;
   uint64_t *a = b + n * k, *d = a + k;
-  for (uint32_t l = 0; l < s->k; l++) vil_to_i64((int64_t *)b + l * n, row_at(&o->b, l), o->b.dtype, n);
+  for (uint32_t l = 0; l < s->k; l++)
+    vil_to_i64((int64_t *)b + l * n, row_at(&o->b, l), o->b.dtype, n);
   for (uint32_t i = 0; i < s->m; i++) {
     void *row = (uint8_t *)o->d.data + (uint64_t)i * o->d.columns * vil_dtype_bytes(o->d.dtype);
     vil_to_i64((int64_t *)a, row_at(&o->a, i), o->a.dtype, k);
@@ -80,7 +87,8 @@ void vil_run_transpose(const vil_operation *o) {
   for (uint32_t i = 0; i < o->a.valid_rows; i++) {
     const uint8_t *row = row_at(&o->a, i);
     for (uint32_t j = 0; j < o->a.valid_columns; j++) {
-      memcpy((uint8_t *)o->d.data + ((uint64_t)j * o->d.columns + i) * bytes, row + (uint64_t)j * bytes, bytes);
+      memcpy((uint8_t *)o->d.data + ((uint64_t)j * o->d.columns + i) * bytes,
+             row + (uint64_t)j * bytes, bytes);
     }
   }
 }

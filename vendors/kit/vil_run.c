@@ -6,7 +6,9 @@
 
 // ---- Working memory ----
 
-vil_arena *vil_arena_create(void) { return calloc(1, sizeof(vil_arena)); }
+vil_arena *vil_arena_create(void) {
+  return calloc(1, sizeof(vil_arena));
+}
 
 void vil_arena_free(vil_arena *arena) {
   if (!arena) return;
@@ -28,7 +30,8 @@ static int grow(void **block, uint64_t *have, uint64_t bytes) {
 }
 
 void *vil_scratch(vil_arena *arena, uint64_t bytes) {
-  return grow((void **)&arena->scratch, &arena->scratch_bytes, bytes ? bytes : 1) ? arena->scratch : NULL;
+  return grow((void **)&arena->scratch, &arena->scratch_bytes, bytes ? bytes : 1) ? arena->scratch
+                                                                                  : NULL;
 }
 
 int32_t vil_fault(vil_run *run, const char *format, ...) {
@@ -38,7 +41,8 @@ int32_t vil_fault(vil_run *run, const char *format, ...) {
   vsnprintf(what, sizeof(what), format, arguments);
   va_end(arguments);
   const vil_instruction *at = &run->program->code[run->at];
-  return vil_refuse(run->reason, HAL_ERROR_EXECUTION_FAILED, "program %s: instruction %u (%s): %s", run->program->name, run->at, vil_op_name(at->op), what);
+  return vil_refuse(run->reason, HAL_ERROR_EXECUTION_FAILED, "program %s: instruction %u (%s): %s",
+                    run->program->name, run->at, vil_op_name(at->op), what);
 }
 
 // ---- Operands ----
@@ -57,7 +61,8 @@ vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operan
   const vil_r_tile *tile = &program->tiles[index];
   uint32_t stage = stage_of(run, tile, at->operands[operand].stage);
   const uint32_t *valid = run->arena->valid + 2ull * (program->stage_first[index] + stage);
-  uint64_t stage_bytes = ((uint64_t)tile->rows * tile->columns * vil_dtype_bytes(tile->dtype) + 63) & ~(uint64_t)63;
+  uint64_t stage_bytes =
+      ((uint64_t)tile->rows * tile->columns * vil_dtype_bytes(tile->dtype) + 63) & ~(uint64_t)63;
   view.dtype = tile->dtype;
   view.rows = tile->rows;
   view.columns = tile->columns;
@@ -67,7 +72,8 @@ vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operan
   return view;
 }
 
-void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows, uint32_t columns) {
+void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
+                   uint32_t columns) {
   uint16_t index = at->operands[operand].tile;
   uint32_t stage = stage_of(run, &run->program->tiles[index], at->operands[operand].stage);
   uint32_t *valid = run->arena->valid + 2ull * (run->program->stage_first[index] + stage);
@@ -75,9 +81,13 @@ void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, u
   valid[1] = columns;
 }
 
-static uint32_t smaller(uint32_t left, uint32_t right) { return left < right ? left : right; }
+static uint32_t smaller(uint32_t left, uint32_t right) {
+  return left < right ? left : right;
+}
 
-static uint32_t clamp(int64_t value, uint32_t limit) { return value < 0 ? 0 : value > (int64_t)limit ? limit : (uint32_t)value; }
+static uint32_t clamp(int64_t value, uint32_t limit) {
+  return value<0 ? 0 : value>(int64_t) limit ? limit : (uint32_t)value;
+}
 
 // Valid length of an elementwise result along one axis (docs/vil.md, section 1.5).
 static uint32_t broadcast_valid(uint32_t result, uint32_t sofar, uint32_t length, uint32_t valid) {
@@ -90,7 +100,8 @@ static void elementwise_valid(vil_operation *o) {
   for (int k = 0; k < 3; k++) {
     if (!operands[k]->data) continue;
     rows = broadcast_valid(o->d.rows, rows, operands[k]->rows, operands[k]->valid_rows);
-    columns = broadcast_valid(o->d.columns, columns, operands[k]->columns, operands[k]->valid_columns);
+    columns =
+        broadcast_valid(o->d.columns, columns, operands[k]->columns, operands[k]->valid_columns);
   }
   o->d.valid_rows = rows;
   o->d.valid_columns = columns;
@@ -101,7 +112,9 @@ static void elementwise_valid(vil_operation *o) {
 static void run_copy(const vil_operation *o) {
   uint32_t bytes = vil_dtype_bytes(o->d.dtype);
   uint64_t pitch = (uint64_t)o->d.columns * bytes;
-  for (uint32_t i = 0; i < o->d.valid_rows; i++) memcpy((uint8_t *)o->d.data + i * pitch, (const uint8_t *)o->a.data + i * pitch, (uint64_t)o->d.valid_columns * bytes);
+  for (uint32_t i = 0; i < o->d.valid_rows; i++)
+    memcpy((uint8_t *)o->d.data + i * pitch, (const uint8_t *)o->a.data + i * pitch,
+           (uint64_t)o->d.valid_columns * bytes);
 }
 
 static void run_fill(const vil_run *run, const vil_instruction *at, const vil_operation *o) {
@@ -126,7 +139,8 @@ static void result_valid(const vil_run *run, const vil_instruction *at, vil_oper
       d->valid_rows = at->values[0] == VIL_NONE ? d->rows : clamp(o->values[0], d->rows);
       d->valid_columns = at->values[1] == VIL_NONE ? d->columns : clamp(o->values[1], d->columns);
       break;
-    case VIL_IOTA: case VIL_RNG:
+    case VIL_IOTA:
+    case VIL_RNG:
       d->valid_rows = d->rows;
       d->valid_columns = d->columns;
       break;
@@ -136,17 +150,21 @@ static void result_valid(const vil_run *run, const vil_instruction *at, vil_oper
       break;
     case VIL_MMA:
       d->valid_rows = at->flags & VIL_FLAG_INIT ? o->a.valid_rows : smaller(rows, o->a.valid_rows);
-      d->valid_columns = at->flags & VIL_FLAG_INIT ? o->b.valid_columns : smaller(columns, o->b.valid_columns);
+      d->valid_columns =
+          at->flags & VIL_FLAG_INIT ? o->b.valid_columns : smaller(columns, o->b.valid_columns);
       break;
     case VIL_TRN:
       d->valid_rows = o->a.valid_columns;
       d->valid_columns = o->a.valid_rows;
       break;
-    case VIL_COPY: case VIL_SCAN:
+    case VIL_COPY:
+    case VIL_SCAN:
       d->valid_rows = o->a.valid_rows;
       d->valid_columns = o->a.valid_columns;
       break;
-    default: elementwise_valid(o); break;
+    default:
+      elementwise_valid(o);
+      break;
   }
   vil_set_valid(run, at, VIL_D, d->valid_rows, d->valid_columns);
 }
@@ -154,8 +172,10 @@ static void result_valid(const vil_run *run, const vil_instruction *at, vil_oper
 static int32_t run_topk(vil_run *run, const vil_instruction *at, vil_operation *o) {
   int init = at->flags & VIL_FLAG_INIT;
   uint32_t length = init ? 0 : smaller(o->d.valid_columns, o->c.valid_columns);
-  uint32_t rows = init ? o->a.valid_rows : smaller(smaller(o->d.valid_rows, o->c.valid_rows), o->a.valid_rows);
-  uint32_t after = length + o->a.valid_columns < o->d.columns ? length + o->a.valid_columns : o->d.columns;
+  uint32_t rows =
+      init ? o->a.valid_rows : smaller(smaller(o->d.valid_rows, o->c.valid_rows), o->a.valid_rows);
+  uint32_t after =
+      length + o->a.valid_columns < o->d.columns ? length + o->a.valid_columns : o->d.columns;
   o->d.valid_rows = o->c.valid_rows = rows;
   o->d.valid_columns = o->c.valid_columns = after;
   vil_set_valid(run, at, VIL_D, rows, after);
@@ -172,23 +192,41 @@ static int32_t run_tile(vil_run *run, const vil_instruction *at) {
   for (int k = 0; k < 4; k++) o.values[k] = vil_value(run, at->values[k], 0);
   if (at->op == VIL_TOPK) return run_topk(run, at, &o);
   result_valid(run, at, &o);
-  if (at->op == VIL_RED && at->function >= VIL_ARGMAX && o.d.valid_rows && o.d.valid_columns && !(at->axis == 0 ? o.a.valid_rows : o.a.valid_columns)) {
+  if (at->op == VIL_RED && at->function >= VIL_ARGMAX && o.d.valid_rows && o.d.valid_columns &&
+      !(at->axis == 0 ? o.a.valid_rows : o.a.valid_columns)) {
     return vil_fault(run, "%s over nothing", vil_function_name(at->function));
   }
   if (run->hooks && run->hooks->tile && run->hooks->tile(run->hooks->context, &o)) return HAL_OK;
   switch (at->op) {
-    case VIL_FILL: run_fill(run, at, &o); return HAL_OK;
-    case VIL_IOTA: vil_run_iota(&o); return HAL_OK;
-    case VIL_UN: return vil_run_unary(run->arena, &o);
-    case VIL_BIN: return vil_run_binary(run->arena, &o);
-    case VIL_SEL: return vil_run_select(&o);
-    case VIL_CAST: return vil_run_cast(run->arena, &o);
-    case VIL_RED: return vil_run_reduce(run->arena, &o);
-    case VIL_MMA: return vil_run_matrix(run->arena, &o);
-    case VIL_TRN: vil_run_transpose(&o); return HAL_OK;
-    case VIL_COPY: run_copy(&o); return HAL_OK;
-    case VIL_SCAN: return vil_run_scan(run->arena, &o);
-    default: vil_run_random(&o); return HAL_OK;
+    case VIL_FILL:
+      run_fill(run, at, &o);
+      return HAL_OK;
+    case VIL_IOTA:
+      vil_run_iota(&o);
+      return HAL_OK;
+    case VIL_UN:
+      return vil_run_unary(run->arena, &o);
+    case VIL_BIN:
+      return vil_run_binary(run->arena, &o);
+    case VIL_SEL:
+      return vil_run_select(&o);
+    case VIL_CAST:
+      return vil_run_cast(run->arena, &o);
+    case VIL_RED:
+      return vil_run_reduce(run->arena, &o);
+    case VIL_MMA:
+      return vil_run_matrix(run->arena, &o);
+    case VIL_TRN:
+      vil_run_transpose(&o);
+      return HAL_OK;
+    case VIL_COPY:
+      run_copy(&o);
+      return HAL_OK;
+    case VIL_SCAN:
+      return vil_run_scan(run->arena, &o);
+    default:
+      vil_run_random(&o);
+      return HAL_OK;
   }
 }
 
@@ -198,10 +236,13 @@ static void run_sreg(vil_run *run, const vil_instruction *at) {
   int64_t *out = &run->arena->sregs[at->x];
   int64_t left = vil_value(run, at->values[0], 0), right = 0;
   switch (at->function) {
-    case VIL_MOV: *out = left; break;
+    case VIL_MOV:
+      *out = left;
+      break;
     case VIL_ARG: {
       uint64_t bits = run->step->params[at->values[0]].scalar;
-      *out = run->program->params[at->values[0]].dtype == HAL_DTYPE_I32 ? (int32_t)bits : (int64_t)bits;
+      *out = run->program->params[at->values[0]].dtype == HAL_DTYPE_I32 ? (int32_t)bits
+                                                                        : (int64_t)bits;
       break;
     }
     case VIL_TILE: {
@@ -209,15 +250,22 @@ static void run_sreg(vil_run *run, const vil_instruction *at) {
       *out = tile.valid_rows && tile.valid_columns ? vil_read_int(tile.data, tile.dtype) : 0;
       break;
     }
-    case VIL_GRID: *out = (int64_t)run->step->grid[at->axis]; break;
-    case VIL_CHOOSE: *out = left != 0 ? vil_value(run, at->values[1], 0) : vil_value(run, at->values[2], 0); break;
+    case VIL_GRID:
+      *out = (int64_t)run->step->grid[at->axis];
+      break;
+    case VIL_CHOOSE:
+      *out = left != 0 ? vil_value(run, at->values[1], 0) : vil_value(run, at->values[2], 0);
+      break;
     default:
       right = vil_value(run, at->values[1], 0);
       *out = vil_compute_i64(at->function, left, right);
   }
 }
 
-typedef struct loop { uint32_t start; int64_t count; } loop;
+typedef struct loop {
+  uint32_t start;
+  int64_t count;
+} loop;
 
 static int32_t run_program(vil_run *run) {
   const vil_program *program = run->program;
@@ -229,13 +277,22 @@ static int32_t run_program(vil_run *run) {
     const vil_instruction *instruction = &program->code[at];
     run->at = at;
     switch (instruction->op) {
-      case VIL_LOAD: case VIL_STORE: case VIL_GATHER: case VIL_SCATTER: status = vil_run_move(run, instruction); break;
-      case VIL_SREG: run_sreg(run, instruction); break;
+      case VIL_LOAD:
+      case VIL_STORE:
+      case VIL_GATHER:
+      case VIL_SCATTER:
+        status = vil_run_move(run, instruction);
+        break;
+      case VIL_SREG:
+        run_sreg(run, instruction);
+        break;
       case VIL_LOOP: {
         int64_t count = vil_value(run, instruction->values[0], 0);
         sregs[instruction->x] = 0;
-        if (count <= 0) at = program->matches[at];
-        else loops[depth++] = (loop){at, count};
+        if (count <= 0)
+          at = program->matches[at];
+        else
+          loops[depth++] = (loop){at, count};
         break;
       }
       case VIL_IF:
@@ -245,26 +302,36 @@ static int32_t run_program(vil_run *run) {
         uint32_t start = program->matches[at];
         if (program->code[start].op == VIL_IF) break;
         int64_t *counter = &sregs[program->code[start].x];
-        if (++*counter < loops[depth - 1].count) at = start;
-        else depth--;
+        if (++*counter < loops[depth - 1].count)
+          at = start;
+        else
+          depth--;
         break;
       }
-      case VIL_SIGNAL: case VIL_WAIT: break;  // One thread runs all engines in program order.
-      default: status = run_tile(run, instruction);
+      case VIL_SIGNAL:
+      case VIL_WAIT:
+        break;  // One thread runs all engines in program order.
+      default:
+        status = run_tile(run, instruction);
     }
   }
   return status;
 }
 
-int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t first, uint64_t count, vil_arena *arena, const vil_hooks *hooks,
-                             char *text, size_t capacity) {
+int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t first,
+                             uint64_t count, vil_arena *arena, const vil_hooks *hooks, char *text,
+                             size_t capacity) {
   const vil_step *step = &((const vil_launch *)storage)->steps[step_index];
   const vil_program *program = step->program;
   vil_reason reason = {text, capacity};
-  vil_run run = {.step = step, .program = program, .arena = arena, .hooks = hooks, .reason = &reason};
-  if (!grow((void **)&arena->tiles, &arena->tiles_bytes, program->arena_bytes + 64) || !grow((void **)&arena->valid, &arena->valid_bytes, 8ull * program->stage_count + 8) ||
+  vil_run run = {
+      .step = step, .program = program, .arena = arena, .hooks = hooks, .reason = &reason};
+  if (!grow((void **)&arena->tiles, &arena->tiles_bytes, program->arena_bytes + 64) ||
+      !grow((void **)&arena->valid, &arena->valid_bytes, 8ull * program->stage_count + 8) ||
       !grow((void **)&arena->sregs, &arena->sregs_bytes, 8ull * program->sreg_count)) {
-    return vil_refuse(&reason, HAL_ERROR_OUT_OF_MEMORY, "program %s: no memory for %llu bytes of tiles", program->name, (unsigned long long)program->arena_bytes);
+    return vil_refuse(&reason, HAL_ERROR_OUT_OF_MEMORY,
+                      "program %s: no memory for %llu bytes of tiles", program->name,
+                      (unsigned long long)program->arena_bytes);
   }
   for (uint64_t n = first; n < first + count; n++) {
     memset(arena->valid, 0, 8ull * program->stage_count);
@@ -278,9 +345,11 @@ int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t 
   return HAL_OK;
 }
 
-int32_t vil_launch_run(const void *storage, vil_arena *arena, const vil_hooks *hooks, char *reason, size_t capacity) {
+int32_t vil_launch_run(const void *storage, vil_arena *arena, const vil_hooks *hooks, char *reason,
+                       size_t capacity) {
   for (uint32_t step = 0; step < vil_launch_steps(storage); step++) {
-    int32_t status = vil_launch_run_range(storage, step, 0, vil_launch_programs(storage, step), arena, hooks, reason, capacity);
+    int32_t status = vil_launch_run_range(storage, step, 0, vil_launch_programs(storage, step),
+                                          arena, hooks, reason, capacity);
     if (status) return status;
   }
   return HAL_OK;
