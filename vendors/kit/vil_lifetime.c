@@ -16,16 +16,16 @@ static int mentions(const vil_instruction *at, uint32_t tile) {
   return 0;
 }
 
-// The first mention only writes the tile.
+// The first mention gives the whole tile a new value and does not read it. A stage of several is not the whole.
 static int is_plain_write(const vil_program *program, const vil_instruction *at, uint32_t tile) {
-  (void)program;
-  if (at->op == VIL_STORE || at->op == VIL_SCATTER) return 0;
-  for (int k = VIL_A; k <= VIL_B; k++) {
-    if (at->operands[k].tile == tile) return 0;
+  int init = at->flags & VIL_FLAG_INIT, result = VIL_D;
+  if (at->op == VIL_STORE || ((at->op == VIL_MMA || at->op == VIL_TOPK) && !init)) return 0;
+  for (int k = VIL_D; k <= VIL_C; k++) {
+    if (at->operands[k].tile != tile) continue;
+    if (k != VIL_D && !(k == VIL_C && at->op == VIL_TOPK)) return 0;
+    result = k;
   }
-  if (at->op == VIL_TOPK) return at->flags & VIL_FLAG_INIT ? 1 : 0;
-  if (at->operands[VIL_C].tile == tile) return 0;
-  return at->operands[VIL_D].tile == tile && !(at->op == VIL_MMA && !(at->flags & VIL_FLAG_INIT));
+  return program->tiles[tile].stages == 1 || at->operands[result].stage == VIL_NONE;
 }
 
 static int grow_to(span *s, uint32_t first, uint32_t last) {

@@ -348,6 +348,11 @@ static int32_t check_descriptor(const vil_program *program, const uint8_t *is_sy
   return HAL_OK;
 }
 
+static int fits_32_bits(const vil_r_tile *tile) {
+  uint64_t stage = (vil_tile_bytes(tile) + 63) & ~(uint64_t)63;
+  return tile->offset + (tile->stages - 1) * stage + vil_tile_bytes(tile) <= (uint64_t)1 << 32;
+}
+
 static int32_t check_tables(const vil_program *program, const uint8_t *is_symbol,
                             uint32_t string_bytes, vil_reason *reason) {
   for (uint32_t i = 0; i < program->tile_count; i++) {
@@ -356,14 +361,14 @@ static int32_t check_tables(const vil_program *program, const uint8_t *is_symbol
         tile->space < 1 || tile->space > 6 || tile->layout < 1 || tile->layout > 6 ||
         tile->reserved0 || tile->reserved || tile->rows < 1 || tile->rows > 1u << 20 ||
         tile->columns < 1 || tile->columns > 1u << 20 || tile->stages < 1 || tile->stages > 64 ||
-        (tile->layout == 3) != (tile->panel != 0)) {
+        (tile->layout == 3) != (tile->panel != 0) || tile->panel > 1024 || !fits_32_bits(tile)) {
       return BAD("program %s: tile %u is malformed", program->name, i);
     }
   }
   for (uint32_t i = 0; i < program->token_count; i++) {
     const vil_r_token *token = &program->tokens[i];
     if (!name_at(program->strings, string_bytes, token->name) || token->producer < 1 ||
-        token->producer > 5 || token->consumer < 1 || token->consumer > 5) {
+        token->producer > 5 || token->consumer < 1 || token->producer == token->consumer || token->consumer > 5) {
       return BAD("program %s: token %u is malformed", program->name, i);
     }
   }
