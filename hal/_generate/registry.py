@@ -45,8 +45,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> Iterator[Node]:
     yield result
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
-        if key in result:
-            raise RegistryError(f"{file}:{key_node.start_mark.line + 1}: {key!r} stands twice")
+        if not isinstance(key, str) or key in result:
+            reason = "stands twice" if isinstance(key, str) else "is no text, and a key is"
+            raise RegistryError(f"{file}:{key_node.start_mark.line + 1}: {key!r} {reason}")
         result[key] = loader.construct_object(value_node, deep=True)
 
 
@@ -58,9 +59,11 @@ def read_yaml(path: Path) -> Node:
     try:
         with path.open(encoding="utf-8") as stream:
             document = yaml.load(stream, _Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise RegistryError(f"{path.name}:{line}: {error.problem}") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        reason = getattr(error, "problem", None) or str(error).split("\n")[0]
+        raise RegistryError(f"{path.name}:{line}: {reason}") from error
     if not isinstance(document, Node):
         raise RegistryError(f"{path.name}:1: a mapping is wanted")
     return document
@@ -209,9 +212,8 @@ def _finish(common: Node, interfaces: list[Node]) -> Node:
         for member in owner.get("fields", []) + owner.get("params", []):
             _finish_member(member)
     for interface in interfaces:
-        interface.setdefault("member", interface.interface)
-        interface.setdefault("constants", [])
-        interface.setdefault("structs", [])
+        for key, value in (("member", interface.interface), ("constants", []), ("structs", [])):
+            interface.setdefault(key, value)
         for function in interface.functions:
             _finish_function(function, interface, functions.index(function))
     owned = [("", rule) for rule in common.laws]
@@ -224,8 +226,13 @@ def _finish(common: Node, interfaces: list[Node]) -> Node:
 
 def load(folder: Path) -> Node:
     """Read the registry in `folder`; raise RegistryError with every mistake at once."""
+    if not (folder / SCHEMA).is_file():
+        raise RegistryError(f"{folder}: no registry is here; name the checkout with --root")
     schema = json.loads((folder / SCHEMA).read_text(encoding="utf-8"))
-    paths = sorted(p for p in folder.glob("*.yaml") if p.name != RETIRED)
+    paths = [
+        folder / COMMON,
+        *sorted({*folder.glob("*.yaml")} - {folder / COMMON, folder / RETIRED}),
+    ]
     documents = {path.name: read_yaml(path) for path in paths}
     errors = [e for name, d in documents.items() for e in _schema_errors(d, name, schema)]
     if errors:
@@ -235,6 +242,9 @@ def load(folder: Path) -> Node:
     for name, document in documents.items():
         if name != f"{document.interface}.yaml":
             raise RegistryError(f"{name}:1: it describes {document.interface!r}")
-    if errors := _Checker(common, interfaces, read_yaml(folder / RETIRED).retired).run():
+    retired = read_yaml(folder / RETIRED).get("retired")
+    if not isinstance(retired, list):
+        raise RegistryError(f"{RETIRED}:1: `retired` is a list of rule ids")
+    if errors := _Checker(common, interfaces, retired).run():
         raise RegistryError("\n".join(errors))
     return _finish(common, interfaces)

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from hal._generate import layout
-from hal._generate.registry import Node
+from hal._generate.registry import Node, RegistryError
 
 WIDTH = 100
 OUTPUTS = {
@@ -111,10 +111,9 @@ class Facts:
         for group in registry.groups:
             for value in group["values"]:
                 self.constants[f"HAL_{group.group}_{value.name}".upper()] = value.value
-        for struct in registry.all_structs:
-            if struct.minimum:
-                name = f"HAL_{struct.name.upper()}_MINIMUM"
-                self.constants[name] = layout.minimum(registry, struct)
+        for struct in filter(lambda s: s.minimum, registry.all_structs):
+            minimum = layout.minimum(registry, struct)
+            self.constants[f"HAL_{struct.name}_MINIMUM".upper()] = minimum
 
     @staticmethod
     def status(name: str) -> str:
@@ -144,10 +143,9 @@ class Facts:
             return "struct"
         if member.base in ("float", "double"):
             return "real"
-        if member.base in {f"hal_{h.name}" for h in self.registry.handles}:
-            return "handle"
-        if member.base in {f"hal_{c.name}" for c in self.registry.callbacks}:
-            return "pointer"
+        for kind, nodes in (("handle", "handles"), ("pointer", "callbacks")):
+            if member.base in {f"hal_{node.name}" for node in self.registry[nodes]}:
+                return kind
         return "unsigned" if member.base.startswith("uint") else "signed"
 
     def outs(self, function: Node) -> list[Node]:
@@ -193,7 +191,10 @@ class Facts:
                 continue
             member: Any = params[name]
             for leaf in path.split(".") if path else ():
-                member = next(f for f in self.struct(member.base).fields if f.name == leaf)
+                fields = {f.name: f for f in getattr(self.struct(member.base), "fields", ())}
+                if leaf not in fields:
+                    raise RegistryError(f"{rule.where}: {word} names no field")
+                member = fields[leaf]
             has = f"HAL_HAS({name}, {path})"
             value = f"({has} ? {word} : 0)" if has in when else word
             if (kind := self.kind(member)) in shape:
@@ -223,10 +224,8 @@ def environment(registry: Node) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    env.filters |= {"comment": comment, "quote": quote, "number": number}
+    env.filters |= {f.__name__: f for f in (comment, quote, number, fold, remark, pydoc)}
     env.filters["camel"] = lambda text: text.title().replace("_", "")
-    env.filters["cell"] = lambda text: text.replace("|", "\\|")
-    env.filters |= {"fold": fold, "remark": remark, "pydoc": pydoc}
     env.filters |= {"json": lambda v: json.dumps(v, ensure_ascii=False), "tuple": tuple_text}
     env.globals |= {"r": registry, "facts": Facts(registry), "fit": fit, "layout": layout}
     return env

@@ -57,6 +57,7 @@ MISTAKES = [
     ("an out value", "type: hal_memory, dir: in", "type: hal_memory, dir: out", "is a pointer"),
     ("a wrong minimum", "minimum: bytes", "minimum: length", "minimum names no field"),
     ("an unknown key", "tier: 1", "teir: 1", "'teir' was unexpected"),
+    ("a key that is no text", "tier: 1", "tier: 1\n    7: 1", "7 is no text, and a key is"),
     ("a key twice", "tier: 1", "tier: 1\n    tier: 1", "'tier' stands twice"),
     ("no fallback", "    fallback: staged copies\n", "", "'fallback' is a required property"),
     ("a C name twice", "name: memory_desc", "name: memory_alloc", "C name hal_memory_alloc"),
@@ -119,6 +120,25 @@ def test_a_file_has_the_name_of_its_interface(edited: Edit) -> None:
     with pytest.raises(RegistryError) as caught:
         load(folder)
     assert str(caught.value) == "storage.yaml:1: it describes 'memory'"
+
+
+def test_retired_ids_are_a_list(edited: Edit) -> None:
+    with pytest.raises(RegistryError) as caught:
+        load(edited("retired: []", "retired: HAL-MEM-004", "retired.yaml"))
+    assert str(caught.value) == "retired.yaml:1: `retired` is a list of rule ids"
+
+
+def test_a_condition_on_an_unknown_field_is_refused(edited: Edit) -> None:
+    done = generate(edited('when: "desc->bytes == 0"', 'when: "desc->byte == 0"'))
+    line = line_of("id: HAL-MEM-004")
+    assert (done.returncode, done.stderr) == (2, f"memory.yaml:{line}: desc->byte names no field\n")
+
+
+def test_a_folder_without_registry_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "include/registry"
+    done = generate(folder)
+    reason = f"{folder}: no registry is here; name the checkout with --root\n"
+    assert (done.returncode, done.stderr) == (2, reason)
 
 
 def generate(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
