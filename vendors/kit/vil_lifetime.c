@@ -16,7 +16,8 @@ static int mentions(const vil_instruction *at, uint32_t tile) {
   return 0;
 }
 
-// The first mention gives the whole tile a new value and does not read it. A stage of several is not the whole.
+// The first mention gives the whole tile a new value and does not read it. A stage of several is
+// not the whole.
 static int is_plain_write(const vil_program *program, const vil_instruction *at, uint32_t tile) {
   int init = at->flags & VIL_FLAG_INIT, result = VIL_D;
   if (at->op == VIL_STORE || ((at->op == VIL_MMA || at->op == VIL_TOPK) && !init)) return 0;

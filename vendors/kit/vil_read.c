@@ -368,7 +368,8 @@ static int32_t check_tables(const vil_program *program, const uint8_t *is_symbol
   for (uint32_t i = 0; i < program->token_count; i++) {
     const vil_r_token *token = &program->tokens[i];
     if (!name_at(program->strings, string_bytes, token->name) || token->producer < 1 ||
-        token->producer > 5 || token->consumer < 1 || token->producer == token->consumer || token->consumer > 5) {
+        token->producer > 5 || token->consumer < 1 || token->producer == token->consumer ||
+        token->consumer > 5) {
       return BAD("program %s: token %u is malformed", program->name, i);
     }
   }

@@ -166,17 +166,22 @@ static int32_t check_constant(vil_judged *judged, uint32_t dtype, uint64_t bits)
 // The value is an expression of one constant.
 static int is_literal(const vil_program *program, uint16_t value, int64_t *out) {
   if (value & VIL_SREG_BIT) return 0;
-  return program->expressions.items[value].bytes == 9 && vil_expression_constant(&program->expressions, value, out);
+  return program->expressions.items[value].bytes == 9 &&
+         vil_expression_constant(&program->expressions, value, out);
 }
 
 // Elements along the axis have addresses of their own: a term depends on it, or it has one element.
 static int uses_axis(const vil_program *program, const vil_r_descriptor *d, int axis) {
   int64_t literal;
   const vil_r_axis *a = &d->axes[axis];
-  if (a->origin == VIL_NONE && a->limit != VIL_NONE && is_literal(program, a->limit, &literal) && literal <= 1) return 1;
+  if (a->origin == VIL_NONE && a->limit != VIL_NONE && is_literal(program, a->limit, &literal) &&
+      literal <= 1)
+    return 1;
   for (uint32_t t = 0; t < d->term_count; t++) {
     const vil_r_term *term = &program->terms[d->first_term + t];
-    if (term->kind == VIL_TERM_ROW + axis && !(is_literal(program, term->coefficient, &literal) && literal == 0)) return 1;
+    if (term->kind == VIL_TERM_ROW + axis &&
+        !(is_literal(program, term->coefficient, &literal) && literal == 0))
+      return 1;
   }
   return 0;
 }
@@ -211,8 +216,9 @@ static int32_t check_descriptor(vil_judged *judged, const vil_instruction *at,
   }
   int rows_meet = at->op == VIL_STORE && tile->rows > 1 && !uses_axis(program, d, 0);
   if (rows_meet || (writes && tile->columns > 1 && !uses_axis(program, d, 1))) {
-    return vil_bad_instruction(judged, "descriptor %s ignores the %s of tile %s, so elements would meet",
-                               program->strings + d->name, rows_meet ? "rows" : "columns", tile_name(judged, tile));
+    return vil_bad_instruction(
+        judged, "descriptor %s ignores the %s of tile %s, so elements would meet",
+        program->strings + d->name, rows_meet ? "rows" : "columns", tile_name(judged, tile));
   }
   if ((at->op == VIL_GATHER || at->op == VIL_SCATTER) && at->axis >= d->rank)
     return vil_bad_instruction(judged, "dimension %u of %u", at->axis, d->rank);
