@@ -1,0 +1,243 @@
+// The port of this machine: buffers in the host's memory, kernels interpreted on its processors.
+//
+// Options (hal_host.options, else the environment):
+//   fence=1    HAL_CPU_FENCE=1    buffers can be touched only while an operation uses them
+//   threads=N  HAL_CPU_THREADS=N  threads that share a large launch; default: all processors
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kit.h"
+
+// What the port is without a description from the host: the least that every chip offers.
+static const char default_hcd[] =
+    "identity.product\tcpu\n"
+    "identity.vendor\thal\n"
+    "dtypes.bf16.compute\temulated\n"
+    "dtypes.bool.compute\tnative\n"
+    "dtypes.f16.compute\temulated\n"
+    "dtypes.f32.compute\tnative\n"
+    "dtypes.f64.compute\tnative\n"
+    "dtypes.i32.compute\tnative\n"
+    "dtypes.i64.compute\tnative\n"
+    "dtypes.i8.compute\tnative\n"
+    "dtypes.u8.compute\tnative\n"
+    "features.async_copy\ttrue\n"
+    "features.concurrent_kernels\ttrue\n"
+    "features.deterministic\ttrue\n"
+    "features.host_call\ttrue\n"
+    "features.host_signal_events\ttrue\n"
+    "features.native_handles\ttrue\n"
+    "features.pinned_host\ttrue\n"
+    "features.timing\ttrue\n";
+
+static struct {
+  char name[128];
+  char overlay[512];
+  uint64_t memory_bytes;
+  uint32_t processors;
+} machine;
+
+// Reads the value of the first line of a file that starts with `key`; false when there is none.
+static int read_line(const char *path, const char *key, char *out, size_t capacity) {
+  FILE *file = fopen(path, "r");
+  if (file == NULL) {
+    return 0;
+  }
+  char line[512];
+  int found = 0;
+  while (!found && fgets(line, sizeof(line), file) != NULL) {
+    if (strncmp(line, key, strlen(key)) == 0) {
+      const char *value = line + strlen(key);
+      value += strspn(value, " \t:");
+      snprintf(out, capacity, "%.*s", (int)strcspn(value, "\n"), value);
+      found = 1;
+    }
+  }
+  fclose(file);
+  return found;
+}
+
+// Half of what this process may use, so that the host keeps room for itself and staged copies.
+static uint64_t measure_memory(void) {
+  uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  char text[64];
+  if (read_line("/sys/fs/cgroup/memory.max", "", text, sizeof(text)) && text[0] != 'm') {
+    uint64_t limit = strtoull(text, NULL, 10);
+    bytes = limit != 0 && limit < bytes ? limit : bytes;
+  }
+  return bytes / 2 & ~(uint64_t)0xFFFFF;
+}
+
+static uint32_t measure_processors(void) {
+  cpu_set_t allowed;
+  int count = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  return count < 1 ? 1 : (uint32_t)count;
+}
+
+// The values of the description that only this machine knows.
+static void write_overlay(void) {
+  const kit_hcd *hcd = kit_host_hcd();
+  const char *memory = kit_hcd_text(hcd, "execution.buffers");
+  const char *core = kit_hcd_text(hcd, "execution.core");
+  int at = 0;
+  if (kit_host_is_fenced()) {
+    at += snprintf(machine.overlay, sizeof(machine.overlay), "features.native_handles\tfalse\n");
+  }
+  if (memory != NULL) {
+    at += snprintf(machine.overlay + at, sizeof(machine.overlay) - (size_t)at,
+                   "memory.%.64s.capacity_bytes\t%llu\n", memory,
+                   (unsigned long long)machine.memory_bytes);
+  }
+  if (core != NULL) {
+    snprintf(machine.overlay + at, sizeof(machine.overlay) - (size_t)at, "units.%.64s.count\t%u\n",
+             core, machine.processors);
+  }
+}
+
+static int32_t start(void) {
+  char text[32];
+  memset(&machine, 0, sizeof(machine));
+  machine.memory_bytes = measure_memory();
+  machine.processors = measure_processors();
+  if (!read_line("/proc/cpuinfo", "model name", machine.name, sizeof(machine.name))) {
+    snprintf(machine.name, sizeof(machine.name), "this machine's processors");
+  }
+  kit_host_fence(kit_option("fence", "HAL_CPU_FENCE", text, sizeof(text)) != NULL &&
+                 strcmp(text, "1") == 0);
+  uint32_t threads = machine.processors;
+  if (kit_option("threads", "HAL_CPU_THREADS", text, sizeof(text)) != NULL && atoi(text) > 0) {
+    threads = (uint32_t)atoi(text);
+  }
+  kit_host_threads(threads - 1);
+  write_overlay();
+  return HAL_OK;
+}
+
+static uint32_t device_count(void) {
+  return 1;
+}
+
+static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
+  (void)index;
+  *out_facts = (kit_device_facts){
+      .name = machine.name,
+      .hcd_ref = "hal/cpu",
+      .hcd_overlay = machine.overlay,
+      .hcd = kit_host_hcd(),
+      .memory_bytes = machine.memory_bytes,
+      .alignment_bytes = 64,
+  };
+  return HAL_OK;
+}
+
+static const kit_port port = {
+    .name = "cpu",
+    .version = "1.0.0",
+    .runtime = "",
+    .runs_on = "device",
+    .format = "vil.v1",
+    .hcd_default = default_hcd,
+    .hooks = {.start = start, .device_count = device_count, .device_facts = device_facts},
+};
+
+static const hal_port_table port_table = {
+    .size = sizeof(port_table),
+    .init = kit_port_init,
+    .shutdown = kit_port_shutdown,
+    .get_info = kit_port_get_info,
+    .device_count = kit_port_device_count,
+    .last_error = kit_port_last_error,
+};
+static const hal_device_table device_table = {
+    .size = sizeof(device_table),
+    .open = kit_device_open,
+    .close = kit_device_close,
+    .get_i64 = kit_device_get_i64,
+    .get_str = kit_device_get_str,
+    .synchronize = kit_device_synchronize,
+};
+static const hal_memory_table memory_table = {
+    .size = sizeof(memory_table),
+    .alloc = kit_memory_alloc,
+    .free = kit_memory_free,
+    .info = kit_memory_info,
+    .stats = kit_memory_stats,
+    .host_alloc = kit_memory_host_alloc,
+    .host_free = kit_memory_host_free,
+    .wrap = kit_memory_wrap,
+    .native_handle = kit_memory_native_handle,
+};
+static const hal_transfer_table transfer_table = {
+    .size = sizeof(transfer_table),
+    .copy = kit_transfer_copy,
+    .fill = kit_transfer_fill,
+};
+static const hal_stream_table stream_table = {
+    .size = sizeof(stream_table),
+    .create = kit_stream_create,
+    .destroy = kit_stream_destroy,
+    .query = kit_stream_query,
+    .synchronize = kit_stream_synchronize,
+    .wait_event = kit_stream_wait_event,
+    .host_call = kit_stream_host_call,
+};
+static const hal_event_table event_table = {
+    .size = sizeof(event_table),
+    .create = kit_event_create,
+    .destroy = kit_event_destroy,
+    .record = kit_event_record,
+    .query = kit_event_query,
+    .synchronize = kit_event_synchronize,
+    .signal = kit_event_signal,
+    .elapsed_ns = kit_event_elapsed_ns,
+};
+static const hal_module_table module_table = {
+    .size = sizeof(module_table),
+    .load = kit_module_load,
+    .unload = kit_module_unload,
+    .get_kernel = kit_module_get_kernel,
+    .kernel_info = kit_module_kernel_info,
+};
+static const hal_launch_table launch_table = {
+    .size = sizeof(launch_table),
+    .launch = kit_launch_launch,
+};
+static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
+static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
+static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
+static const hal_profile_table profile_table = {
+    .size = sizeof(profile_table),
+    .clock = kit_profile_clock,
+    .start = kit_profile_start,
+    .stop = kit_profile_stop,
+    .drain = kit_profile_drain,
+};
+
+static const hal_port_root root = {
+    .size = sizeof(root),
+    .abi_major = HAL_ABI_MAJOR,
+    .abi_minor = HAL_ABI_MINOR,
+    .name = "cpu",
+    .vendor = "hal",
+    .version = "1.0.0",
+    .build_id = "1.0.0",
+    .port = &port_table,
+    .device = &device_table,
+    .memory = &memory_table,
+    .transfer = &transfer_table,
+    .stream = &stream_table,
+    .event = &event_table,
+    .module = &module_table,
+    .launch = &launch_table,
+    .operators = &operator_table,
+    .graph = &graph_table,
+    .collective = &collective_table,
+    .profile = &profile_table,
+};
+
+int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
+  return kit_entry(&port, &root, host_major, host_minor, out_root);
+}

@@ -1,0 +1,250 @@
+// The inside of the kit: objects behind the handles. Ports include kit.h only.
+//
+// Life of an object: kit_handle_create gives it a handle and the table's reference; kit_acquire
+// takes one more by handle; kit_retire kills the handle and drops the table's reference. The last
+// kit_release calls the object's `finish`, which frees it. So queued operations keep what they use,
+// and a stale handle is refused, never followed.
+#ifndef KIT_STATE_H_
+#define KIT_STATE_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "kit.h"
+
+// Whether a descriptor of the caller's size has a field.
+#define KIT_HAS(desc, field) \
+  ((desc)->size >= (uint64_t)((const char *)(&(desc)->field + 1) - (const char *)(desc)))
+#define KIT_FOREVER UINT64_MAX
+
+typedef enum kit_kind {
+  KIT_KIND_DEVICE = 1,
+  KIT_KIND_MEMORY,
+  KIT_KIND_STREAM,
+  KIT_KIND_EVENT,
+  KIT_KIND_MODULE,
+  KIT_KIND_KERNEL,
+} kit_kind;
+
+typedef struct kit_object {
+  uint64_t handle;
+  struct kit_slot *slot;
+  kit_device *device;  // Holds a reference on it; NULL in a device.
+  void (*finish)(struct kit_object *object);
+} kit_object;
+
+// ---- handles.c ----
+// Gives `object` a handle; the caller has set finish and device. 0 when the table is full.
+uint64_t kit_handle_create(kit_object *object, kit_kind kind, kit_device *device);
+void *kit_acquire(uint64_t handle, kit_kind kind);  // NULL, and the error record, when refused.
+void kit_retain(void *object);
+void kit_release(void *object);
+bool kit_retire(void *object);  // False when another thread was first.
+// Calls `visit` on every live object of a device (NULL: every live device).
+void kit_handles_each(const kit_device *device, void (*visit)(kit_object *object));
+kit_kind kit_object_kind(const kit_object *object);
+void kit_handles_salt(const char *name);
+
+// ---- error.c ----
+int32_t kit_fail_operation(int32_t status, uint64_t operation_id, const char *text);
+const char *kit_error_text(void);  // Of the calling thread's record.
+void kit_error_save(hal_error *out_saved);
+void kit_error_restore(const hal_error *saved);
+void kit_error_read(hal_error *out_error);
+// Copies what the caller's size has room for, all but the size itself.
+void kit_write_out(void *out, const void *ours, uint64_t bytes);
+int32_t kit_write_text(const char *text, uint64_t capacity, char *out_text, uint64_t *out_bytes);
+
+// ---- wait.c ----
+// Waits until ready(context) or the deadline (KIT_FOREVER: none); tells whether it is ready.
+bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns);
+void kit_wake(const void *key);  // After what `ready` reads was stored (sequentially consistent).
+uint64_t kit_deadline(uint64_t timeout_ns);
+
+// ---- event.c: points ----
+// What an event completes: a place in a stream's order, or the host's signal.
+struct kit_point {
+  _Atomic uint32_t references;
+  _Atomic uint32_t done;  // 0 pending, 1 seen by streams, 2 seen by the host.
+  int32_t status;         // These four are set before `done`.
+  uint64_t operation_id;
+  uint64_t stamp_ns;
+  char *text;
+};
+kit_point *kit_point_create(void);
+void kit_point_retain(kit_point *point);
+void kit_point_release(kit_point *point);
+void kit_point_complete(kit_point *point, int32_t status, uint64_t operation_id, const char *text,
+                        uint64_t stamp_ns);
+void kit_point_publish(kit_point *point);  // Step 2: after the stream counts the record.
+
+typedef struct kit_event {
+  kit_object object;
+  uint32_t flags;
+  pthread_mutex_t lock;  // Guards point.
+  kit_point *point;      // NULL: never recorded.
+  bool signalled;
+} kit_event;
+
+// ---- device.c ----
+typedef struct kit_chip {  // One per device index; the figures count all its opened handles.
+  pthread_mutex_t lock;
+  kit_device_facts facts;
+  kit_hcd *hcd;  // With the overlay.
+  vil_limits *limits;
+  uint32_t grid_max[3];        // Programs of a launch along each axis.
+  uint64_t scratch_max_bytes;  // Scratch that a launch may ask for.
+  uint64_t in_use_bytes, peak_bytes, reserved_bytes;
+} kit_chip;
+
+typedef struct kit_profile {
+  pthread_mutex_t lock;
+  _Atomic uint32_t mask;  // 0: not started.
+  hal_profile_record *records;
+  uint64_t first, count, dropped;
+} kit_profile;
+
+struct kit_device {
+  kit_object object;
+  uint32_t index;
+  kit_chip *chip;
+  _Atomic bool lost;
+  pthread_mutex_t lock;  // Guards streams and pinned.
+  kit_stream *streams;   // Linked through next; streams that drain after destroy too.
+  struct kit_pinned *pinned;
+  _Atomic uint64_t workers;    // Threads that have not ended.
+  _Atomic uint64_t seen_ns;    // Virtual clock: what the host has waited for.
+  _Atomic uint64_t latest_ns;  // Virtual clock: latest end of any operation.
+  kit_profile profile;
+};
+uint64_t kit_device_now(kit_device *device);
+void kit_device_saw(kit_device *device, uint64_t stamp_ns);
+void kit_raise(_Atomic uint64_t *value, uint64_t at_least);
+int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns);
+void kit_device_each_stream(kit_device *device, void (*visit)(kit_stream *stream));
+void kit_profile_keep(kit_device *device, uint64_t stream, uint32_t kind,
+                      const kit_operation *operation);
+void kit_profile_finish(kit_profile *profile);
+
+struct kit_memory {
+  kit_object object;
+  uint64_t bytes, alignment_bytes;
+  uint32_t flags;
+  bool wrapped;  // The caller's memory: neither counted nor released.
+  kit_allocation allocation;
+};
+// Checks a range and fills `out`, holding a reference on the buffer. `device` NULL takes any
+// device.
+int32_t kit_range_take(const hal_memory_ref *ref, const kit_device *device, const char *what,
+                       kit_range *out);
+void kit_range_drop(kit_range *range);
+
+struct kit_kernel {
+  kit_object object;
+  struct kit_module *module;  // Holds a reference.
+  const vil_kernel *vil;
+};
+typedef struct kit_module {
+  kit_object object;
+  vil_module *vil;
+  uint32_t kernel_count;
+  uint64_t *kernels;  // Handles, in the order of the image.
+} kit_module;
+
+// ---- queue.c ----
+// A stream's queue is a list of chunks with a place for each operation. One producer (under the
+// stream's lock) writes places and publishes them in `head`; one executor takes them in order.
+enum { KIT_CHUNK_PLACES = 64, KIT_QUEUE_LIMIT = 65536 };
+enum { KIT_KEEP_PROFILE = 1, KIT_KEEP_TIME = 2 };  // Bits of kit_operation.kept.
+
+typedef struct kit_place {
+  kit_operation operation;
+  void *block;  // Storage of a launch; kept for the next one.
+  uint64_t block_bytes;
+} kit_place;
+typedef struct kit_chunk {
+  struct kit_chunk *_Atomic next;
+  kit_place places[KIT_CHUNK_PLACES];
+} kit_chunk;
+typedef struct kit_cursor {  // Where a reader of the queue stands.
+  kit_chunk *chunk;
+  uint64_t number;  // Of the chunk.
+} kit_cursor;
+
+struct kit_stream {
+  kit_object object;
+  kit_stream *next;            // In the device's list.
+  pthread_mutex_t lock;        // One enqueue at a time.
+  _Atomic uint64_t enqueued;   // Operations taken: the id of the last one.
+  _Atomic uint64_t completed;  // Id of the last finished operation.
+  _Atomic uint64_t head;       // Places that the executor may take.
+  _Atomic uint64_t left;       // Places that the executor has left.
+  _Atomic bool closing;
+  _Atomic int32_t failed;  // Status of the first failure; set after the three below.
+  uint64_t failed_id;
+  uint64_t failed_at_ns;
+  char failed_text[512];
+  _Atomic uint64_t now_ns;  // End of the last operation on the device's clock.
+  uint64_t written;         // Places written; the producer's.
+  kit_cursor writer;
+  kit_chunk *_Atomic spare;
+  kit_place direct;    // Place of an operation that runs on the caller's thread.
+  kit_cursor reader;   // The executor's: the operation to finish next.
+  struct kit_native {  // The native executor's, guarded by `pumping`.
+    _Atomic bool pumping;
+    bool owns_queue, is_open;
+    uint64_t queue;
+    uint64_t submitted;   // Operations that the runtime's queue took.
+    uint64_t sent, done;  // Places handed on, places finished.
+    kit_cursor sender;
+  } native;
+};
+
+// Begins an enqueue: locks the stream and gives a cleared place. `direct`: an operation that
+// ends at once may run on the caller's thread when the stream is idle.
+// On failure the error record is set and nothing is locked.
+int32_t kit_enqueue_begin(kit_stream *stream, bool direct, kit_place **out_place);
+void *kit_place_block(kit_place *place, uint64_t bytes);        // Storage; NULL without memory.
+int32_t kit_enqueue_end(kit_stream *stream, kit_place *place);  // Counts and publishes.
+void kit_enqueue_cancel(kit_stream *stream, kit_place *place);  // Drops what the place holds.
+bool kit_stream_is_idle(kit_stream *stream);
+int32_t kit_stream_sticky(kit_stream *stream);  // 0, or the failure with its record copied.
+int32_t kit_stream_drain(kit_stream *stream, uint64_t deadline_ns);  // HAL_OK or TIMEOUT.
+void kit_stream_unlist(
+    kit_stream *stream);  // Off its device's list, once it is closed and drained.
+int32_t kit_queue_create(kit_stream *stream);
+void kit_queue_free(kit_stream *stream);
+// The place with a number; moves the cursor on. `recycle` when no other cursor stands behind.
+kit_place *kit_queue_at(kit_stream *stream, kit_cursor *cursor, uint64_t number, bool recycle);
+void kit_queue_leave(kit_stream *stream);  // The executor is done with one more place.
+void kit_execute(kit_stream *stream, kit_place *place);  // Does one operation to its end.
+// Counts an operation as finished: failure, times, profile, point, references.
+void kit_finish_operation(kit_stream *stream, kit_place *place, int32_t status, uint64_t failed_id,
+                          const char *text);
+
+// ---- queue_thread.c, queue_native.c ----
+int32_t kit_thread_start(kit_stream *stream);
+bool kit_is_native(void);
+int32_t kit_native_start(kit_stream *stream, uint64_t native);
+void kit_native_stop(kit_stream *stream);
+void kit_native_pump(kit_stream *stream);
+void kit_native_pump_all(void);  // Every stream of every device.
+// As kit_wait, but moves native queues on while it waits.
+bool kit_wait_pumping(bool (*ready)(void *context), void *context, const void *key,
+                      uint64_t deadline_ns);
+
+// ---- host_memory.c ----
+// Opens a range's buffer for a running operation, or closes it again.
+void kit_host_open(const kit_range *range, bool open);
+uint64_t kit_host_physical_bytes(void);
+
+// ---- host_run.c ----
+void kit_host_stop(void);  // Ends the helper threads.
+
+// ---- port.c ----
+const kit_port *kit_the_port(void);
+bool kit_is_started(void);
+kit_chip *kit_chip_at(uint32_t index);  // NULL beyond the count.
+
+#endif  // KIT_STATE_H_

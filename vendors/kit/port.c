@@ -1,0 +1,282 @@
+// Interface 1: start, stop and describe the port.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit_state.h"
+
+static struct {
+  const kit_port *port;
+  pthread_mutex_t lock;  // One init or shutdown at a time.
+  _Atomic bool started;
+  hal_log_fn log;
+  void *log_user;
+  const char *options;
+  kit_hcd *hcd;
+  kit_chip *chips;
+  uint32_t chip_count;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+const kit_port *kit_the_port(void) {
+  return state.port;
+}
+
+bool kit_is_started(void) {
+  return atomic_load(&state.started);
+}
+
+const kit_hcd *kit_host_hcd(void) {
+  return state.hcd;
+}
+
+kit_chip *kit_chip_at(uint32_t index) {
+  return kit_is_started() && index < state.chip_count ? &state.chips[index] : NULL;
+}
+
+int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host_major,
+                  uint32_t host_minor, const hal_port_root **out_root) {
+  (void)host_minor;  // The tables only grow within a major: any minor reads what it knows.
+  if (state.port == NULL) {
+    state.port = port;
+    kit_handles_salt(port->name);
+  }
+  if (host_major != HAL_ABI_MAJOR) {
+    return kit_fail(HAL_ERROR_VERSION, "the host speaks ABI major %u, the port speaks %u",
+                    host_major, (unsigned)HAL_ABI_MAJOR);
+  }
+  *out_root = root;
+  return HAL_OK;
+}
+
+void kit_log(int32_t level, const char *format, ...) {
+  hal_log_fn log = state.log;
+  if (log == NULL) {
+    return;
+  }
+  char text[600];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  log(state.log_user, level, text);
+}
+
+const char *kit_option(const char *key, const char *environment, char *out, size_t capacity) {
+  size_t length = strlen(key);
+  const char *at = state.options;
+  while (at != NULL && *at != '\0') {
+    size_t line = strcspn(at, "\n");
+    if (line > length && at[length] == '=' && strncmp(at, key, length) == 0) {
+      snprintf(out, capacity, "%.*s", (int)(line - length - 1), at + length + 1);
+      return out;
+    }
+    at += line + (at[line] == '\n');
+  }
+  const char *value = environment == NULL ? NULL : getenv(environment);
+  if (value == NULL) {
+    return NULL;
+  }
+  snprintf(out, capacity, "%s", value);
+  return out;
+}
+
+static void drop_chips(void) {
+  for (uint32_t i = 0; i < state.chip_count; ++i) {
+    vil_limits_free(state.chips[i].limits);
+    kit_hcd_free(state.chips[i].hcd);
+    pthread_mutex_destroy(&state.chips[i].lock);
+  }
+  free(state.chips);
+  state.chips = NULL;
+  state.chip_count = 0;
+}
+
+// Forgets everything that init took.
+static void forget(void) {
+  drop_chips();
+  kit_hcd_free(state.hcd);
+  state.hcd = NULL;
+  state.options = NULL;
+  state.log = NULL;
+}
+
+static void read_launch_limits(kit_chip *chip) {
+  for (size_t axis = 0; axis < 3; ++axis) {
+    int64_t most = UINT32_MAX;
+    kit_hcd_list_i64(chip->hcd, "execution.limits.grid_max", axis, &most);
+    chip->grid_max[axis] = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+  }
+  int64_t scratch = 0;
+  kit_hcd_i64(chip->hcd, "execution.limits.scratch_bytes_max", &scratch);
+  chip->scratch_max_bytes = (uint64_t)scratch;
+}
+
+static int32_t read_chip(uint32_t index) {
+  kit_chip *chip = &state.chips[index];
+  int32_t status = state.port->hooks.device_facts(index, &chip->facts);
+  if (status != HAL_OK) {
+    return status;
+  }
+  const char *text = chip->facts.hcd_overlay;
+  char reason[256];
+  kit_hcd *overlay = kit_hcd_parse(text, strlen(text), reason, sizeof(reason));
+  if (overlay == NULL) {
+    return kit_fail(HAL_ERROR_INTERNAL, "device %u, hcd.overlay: %s", index, reason);
+  }
+  chip->hcd = kit_hcd_merge(chip->facts.hcd, overlay);
+  kit_hcd_free(overlay);
+  read_launch_limits(chip);
+  const kit_hcd *vil = kit_hcd_text(chip->hcd, "kernels.vil.version") != NULL ? chip->hcd : NULL;
+  chip->limits = chip->hcd == NULL ? NULL : vil_limits_create(vil);
+  return chip->limits == NULL ? kit_fail(HAL_ERROR_INTERNAL, "no memory for device %u", index)
+                              : HAL_OK;
+}
+
+static int32_t read_chips(void) {
+  uint32_t count = state.port->hooks.device_count();
+  state.chips = calloc(count == 0 ? 1 : count, sizeof(*state.chips));
+  if (state.chips == NULL) {
+    return kit_fail(HAL_ERROR_INTERNAL, "no memory for %u devices", count);
+  }
+  state.chip_count = count;
+  for (uint32_t i = 0; i < count; ++i) {
+    pthread_mutex_init(&state.chips[i].lock, NULL);
+  }
+  int32_t status = HAL_OK;
+  for (uint32_t i = 0; i < count && status == HAL_OK; ++i) {
+    status = read_chip(i);
+  }
+  return status;
+}
+
+static int32_t read_hcd(const hal_host *host) {
+  const char *text = KIT_HAS(host, hcd_text) ? host->hcd_text : NULL;
+  uint64_t bytes = KIT_HAS(host, hcd_bytes) && text != NULL ? host->hcd_bytes : 0;
+  if (bytes == 0) {
+    text = state.port->hcd_default;
+    bytes = text == NULL ? 0 : strlen(text);
+  }
+  if (text == NULL) {
+    return kit_fail(HAL_ERROR_NOT_FOUND,
+                    "port %s needs the chip's description: hal_host.hcd_text is empty",
+                    state.port->name);
+  }
+  char reason[256];
+  state.hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
+  return state.hcd == NULL ? kit_fail(HAL_ERROR_INVALID_VALUE, "%s", reason) : HAL_OK;
+}
+
+static int32_t start(const hal_host *host) {
+  if (host->abi_major != HAL_ABI_MAJOR) {
+    return kit_fail(HAL_ERROR_INVALID_VALUE, "the host speaks ABI major %u, the port speaks %u",
+                    host->abi_major, (unsigned)HAL_ABI_MAJOR);
+  }
+  state.log = host->log;
+  state.log_user = host->user;
+  state.options = KIT_HAS(host, options) ? host->options : NULL;
+  int32_t status = read_hcd(host);
+  if (status != HAL_OK) {
+    return status;
+  }
+  if (state.port->hooks.start != NULL && (status = state.port->hooks.start()) != HAL_OK) {
+    return status;
+  }
+  status = read_chips();
+  if (status != HAL_OK && state.port->hooks.stop != NULL) {
+    state.port->hooks.stop();
+  }
+  return status;
+}
+
+int32_t kit_port_init(const hal_host *host) {
+  pthread_mutex_lock(&state.lock);
+  int32_t status;
+  if (kit_is_started()) {
+    status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", state.port->name);
+  } else {
+    status = start(host);
+    if (status == HAL_OK) {
+      atomic_store(&state.started, true);
+    } else {
+      forget();
+    }
+  }
+  pthread_mutex_unlock(&state.lock);
+  return status;
+}
+
+static _Atomic uint64_t shutdown_deadline;
+static _Atomic int32_t shutdown_status;
+
+static void drain_device(kit_object *object) {
+  int32_t status = kit_device_drain((kit_device *)object, atomic_load(&shutdown_deadline));
+  if (status == HAL_ERROR_TIMEOUT) {
+    atomic_store(&shutdown_status, status);
+  }
+}
+
+static void close_device(kit_object *object) {
+  int32_t status = kit_device_close(object->handle, 0);
+  if (status == HAL_ERROR_TIMEOUT) {
+    atomic_store(&shutdown_status, status);
+  }
+}
+
+int32_t kit_port_shutdown(uint64_t timeout_ns) {
+  pthread_mutex_lock(&state.lock);
+  int32_t status = HAL_OK;
+  if (!kit_is_started()) {
+    status = kit_fail(HAL_ERROR_INVALID_STATE, "the port is not started");
+  } else {
+    // First wait for all work, so that a time-out leaves every device open.
+    atomic_store(&shutdown_deadline, kit_deadline(timeout_ns));
+    atomic_store(&shutdown_status, HAL_OK);
+    kit_handles_each(NULL, drain_device);
+    if (atomic_load(&shutdown_status) == HAL_OK) {
+      kit_handles_each(NULL, close_device);
+    }
+    if (atomic_load(&shutdown_status) != HAL_OK) {
+      status = kit_fail(HAL_ERROR_TIMEOUT, "work still runs after %llu ns; the port stays started",
+                        (unsigned long long)timeout_ns);
+    } else {
+      atomic_store(&state.started, false);
+      kit_host_stop();
+      if (state.port->hooks.stop != NULL) {
+        state.port->hooks.stop();
+      }
+      forget();
+    }
+  }
+  pthread_mutex_unlock(&state.lock);
+  return status;
+}
+
+int32_t kit_port_get_info(uint32_t key, uint64_t capacity, char *out_text, uint64_t *out_bytes) {
+  const kit_port *port = state.port;
+  switch (key) {
+    case HAL_PORT_INFO_NAME:
+      return kit_write_text(port->name, capacity, out_text, out_bytes);
+    case HAL_PORT_INFO_VERSION:
+      return kit_write_text(port->version, capacity, out_text, out_bytes);
+    case HAL_PORT_INFO_RUNTIME:
+      return kit_write_text(port->runtime, capacity, out_text, out_bytes);
+    case HAL_PORT_INFO_RUNS_ON:
+      return kit_write_text(port->runs_on, capacity, out_text, out_bytes);
+    default:
+      return kit_fail(HAL_ERROR_NOT_FOUND, "port.get_info knows no key %u", key);
+  }
+}
+
+int32_t kit_port_device_count(uint32_t *out_count) {
+  if (!kit_is_started()) {
+    return kit_fail(HAL_ERROR_INTERNAL, "the port is not started: call init first");
+  }
+  *out_count = state.chip_count;
+  return HAL_OK;
+}
+
+int32_t kit_port_last_error(hal_error *out_error) {
+  kit_error_read(out_error);
+  return HAL_OK;
+}
