@@ -1,0 +1,405 @@
+"""Ports: finding them, loading them, and why one did not load.
+
+`load_port("acme")` finds the port in the environment and the installed packages, opens it, and
+holds its descriptions against it. Every attempt is kept with its reason; `ports()` lists them.
+Nothing ever falls back to another port.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hal.errors import HalError, HcdError, OutOfRange, PortLoadError, StatusError, UsageError
+from hal.port import description
+from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
+from hal.port.native import CData, fail, ffi, lib, read_text, timeout_ns
+
+if TYPE_CHECKING:
+    from hal.device import Device
+    from hal.hcd import Hcd
+
+__all__ = ["Port", "PortRecord", "load_port", "open_device", "ports"]
+
+LAYERS = {"trace": 1, "validate": 2, "emulate": 4, "mutate": 8}
+"""Layers by name and their bits; they always stand in this order above the port."""
+
+DEFAULT_LAYERS = ("validate", "emulate")
+
+_CAPABILITIES = ("none", "native", "emulated")
+_INFO = {"name": 1, "version": 2, "runtime": 3, "runs_on": 4}
+_EXIT_TIMEOUT_S = 1.0
+_REASON_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class PortRecord:
+    """One attempt to load a port, or one port that could be tried.
+
+    Attributes:
+        name: The port's name.
+        source: Who names it: `package NAME`, `HAL_PORT_PATH` or `path`.
+        path: The shared object; None when there is none.
+        hcd: The description that it was loaded with; None when the port names its own.
+        status: `loaded`, `failed` or `not tried`.
+        reason: Why it failed; empty otherwise.
+    """
+
+    name: str
+    source: str
+    path: Path | None
+    hcd: str | None
+    status: str
+    reason: str = ""
+
+
+_attempts: list[PortRecord] = []
+_loaded: dict[tuple[object, ...], Port] = {}
+_lock = threading.RLock()
+
+
+class Port:
+    """A loaded port. It stays loaded until `close()` or the end of the process.
+
+    Attributes:
+        name: Its short name, as in `acme:0`.
+        path: Its shared object.
+        vendor, version, build_id: What the port says of itself.
+        abi: The ABI that it was built for, as (major, minor).
+        layers: Names of the layers above it, the highest first.
+        hcd: The description that it was loaded with, or None.
+    """
+
+    def __init__(
+        self, candidate: Candidate, hcd: Hcd | None, native: CData, layers: tuple[str, ...]
+    ) -> None:
+        assert candidate.path is not None
+        root = lib.hal_port_raw(native)
+        self.native = native
+        self.path = candidate.path
+        self.name = _string(root.name)
+        self.vendor = _string(root.vendor)
+        self.version = _string(root.version)
+        self.build_id = _string(root.build_id)
+        self.abi = (int(root.abi_major), int(root.abi_minor))
+        self.layers = layers
+        self.hcd = hcd
+        self._devices: weakref.WeakSet[Device] = weakref.WeakSet()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else ", ".join(self.layers) or "no layers"
+        return f"<Port {self.name} {self.version} ({state})>"
+
+    def __enter__(self) -> Port:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close()`."""
+        return bool(self.native == ffi.NULL)
+
+    @property
+    def device_count(self) -> int:
+        """Devices that can be opened; 0 is a good answer."""
+        count = ffi.new("uint32_t *")
+        status = lib.hal_port_device_count(self.native, count)
+        if status:
+            fail(self.native, status, "port.device_count", device=self.name)
+        return int(count[0])
+
+    def device(self, index: int = 0) -> Device:
+        """Open a device. Each call gives a device of its own, with its own objects.
+
+        Raises:
+            OutOfRange: there is no device of that number.
+            PortLoadError: its description claims what the port lacks.
+        """
+        from hal.device import Device
+
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise UsageError(
+                f"a device is named by a number from 0; {index!r} was given", call="device.open"
+            )
+        count = self.device_count
+        if not 0 <= index < count:
+            have = {0: "no device", 1: "1 device, number 0"}.get(
+                count, f"{count} devices, 0 to {count - 1}"
+            )
+            raise OutOfRange(
+                f"there is no device {index}; the port has {have}",
+                call="device.open",
+                device=f"{self.name}:{index}",
+                next_step="'hal devices' lists them.",
+            )
+        device = Device(self, index)
+        self._devices.add(device)
+        return device
+
+    def info(self, key: str) -> str:
+        """Text about the port: name, version, runtime or runs_on; empty when it does not say."""
+        number = _INFO[key]
+        status, text = read_text(
+            lambda room, out, need: lib.hal_port_get_info(self.native, number, room, out, need)
+        )
+        return text if status == 0 else ""
+
+    def capability(self, call: str) -> str:
+        """How a function such as `transfer.copy_2d` is offered: `native`, `emulated` or `none`."""
+        out = ffi.new("int32_t *")
+        status = lib.hal_port_capability(self.native, call.encode(), out)
+        if status:
+            fail(self.native, status, call, device=self.name, text="the ABI has no such function")
+        return _CAPABILITIES[out[0]]
+
+    def has(self, call: str) -> bool:
+        """Whether the port itself, without the loader's help, has a function."""
+        return self.capability(call) == "native"
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Stop the port. Its devices are closed; all their objects are dead. Closing twice is fine.
+
+        Raises:
+            Timeout: work was still running; the port is still open.
+        """
+        with _lock:
+            if self.is_closed:
+                return
+            for device in list(self._devices):
+                device.close(timeout_s)
+            status = lib.hal_port_close(self.native, timeout_ns(timeout_s))
+            if status:
+                fail(self.native, status, "port.shutdown", device=self.name)
+            self.native = ffi.NULL
+            for key in [key for key, port in _loaded.items() if port is self]:
+                del _loaded[key]
+
+
+def _string(text: CData) -> str:
+    return "" if text == ffi.NULL else ffi.string(text).decode("utf-8", "replace")
+
+
+def ports() -> list[PortRecord]:
+    """Every attempt to load a port so far, then the ports that were not tried yet."""
+    with _lock:
+        tried = {(record.name, record.path) for record in _attempts}
+        waiting = [
+            PortRecord(
+                found.name,
+                found.source,
+                found.path,
+                str(found.hcd) if found.hcd else None,
+                "failed" if found.problem else "not tried",
+                found.problem,
+            )
+            for found in all_candidates()
+            if (found.name, found.path) not in tried or found.problem
+        ]
+        return [*_attempts, *waiting]
+
+
+def open_device(spec: str = "") -> Device:
+    """Open a device by `NAME`, `NAME:INDEX` or `NAME:HCD:INDEX`; NAME may also be a path.
+
+    Without a name the only port that is installed is meant; with several the choice is yours.
+    """
+    if not spec:
+        names = sorted({found.name for found in all_candidates()})
+        raise UsageError(
+            "no device was named",
+            call="hal.open",
+            next_step=f"Name one of {', '.join(f'{n}:0' for n in names) or '(no port installed)'}.",
+        )
+    wish = parse_spec(spec)
+    return _load(wish, hcd=None, options=None, layers=DEFAULT_LAYERS).device(wish.index)
+
+
+def load_port(
+    spec: str | os.PathLike[str],
+    *,
+    hcd: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+    layers: Iterable[str] = DEFAULT_LAYERS,
+) -> Port:
+    """Load a port, or return it when it is loaded already with the same settings.
+
+    Args:
+        spec: A name, `NAME:HCD`, the path of a .so file, or of a folder that holds one.
+        hcd: Description to load it with: a file or a shipped name.
+        options: Settings for the port, by key.
+        layers: Layers above it, out of trace, validate, emulate, mutate.
+
+    Raises:
+        PortLoadError: every place that offers the port was tried; each with its reason.
+        HcdError: the description is wrong.
+    """
+    wish = parse_spec(os.fspath(spec))
+    if wish.has_index:
+        raise UsageError(
+            f"'{spec}' names a device, not a port",
+            call="hal.load_port",
+            next_step="Leave the number out, or use hal.open.",
+        )
+    if hcd is not None:
+        wish = replace(wish, hcd=os.fspath(hcd))
+    return _load(wish, hcd=None, options=options, layers=layers)
+
+
+def _load(
+    wish: Spec, *, hcd: Hcd | None, options: Mapping[str, str] | None, layers: Iterable[str]
+) -> Port:
+    stack = _check_layers(layers)
+    given = description.load_description(wish.hcd) if wish.hcd else hcd
+    lines = _option_lines(options)
+    with _lock:
+        found = candidates(wish)
+        _refuse_two_of_one_name(wish, found)
+        reasons = []
+        for candidate in found:
+            if candidate.problem or candidate.path is None:
+                reasons.append(_keep(candidate, None, "failed", candidate.problem))
+                continue
+            try:
+                return _open_candidate(candidate, given, lines, stack)
+            except (StatusError, PortLoadError, HcdError) as error:
+                shown = given.file if given is not None else None
+                reasons.append(_keep(candidate, shown, "failed", str(error)))
+                if len(found) == 1:
+                    raise
+        raise _not_loaded(wish, reasons)
+
+
+def _check_layers(layers: Iterable[str]) -> tuple[str, ...]:
+    names = (layers,) if isinstance(layers, str) else tuple(layers)
+    unknown = [name for name in names if name not in LAYERS]
+    if unknown:
+        raise UsageError(
+            f"there is no layer '{unknown[0]}'",
+            call="hal.load_port",
+            next_step=f"Layers are {', '.join(LAYERS)}.",
+        )
+    return tuple(name for name in LAYERS if name in names)
+
+
+def _option_lines(options: Mapping[str, str] | None) -> bytes:
+    for key, value in (options or {}).items():
+        if "=" in key or "\n" in f"{key}{value}":
+            raise UsageError(
+                f"the option {key!r}={value!r} does not fit a line KEY=VALUE", call="hal.load_port"
+            )
+    return "".join(f"{key}={value}\n" for key, value in (options or {}).items()).encode()
+
+
+def _refuse_two_of_one_name(wish: Spec, found: list[Candidate]) -> None:
+    """Two different files that claim one name are a trap: the caller chooses by path."""
+    files = {candidate.path for candidate in found if candidate.path is not None}
+    if len(files) < 2:
+        return
+    lines = [f"{c.path} ({c.source})" for c in found if c.path is not None]
+    raise PortLoadError(
+        f"two ports are called '{wish.port}': {' and '.join(lines)}",
+        call="hal.load_port",
+        next_step="Load one by its path, or uninstall the other.",
+        reasons=lines,
+    )
+
+
+def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
+    if reasons:
+        return PortLoadError(
+            f"no port '{wish.port}' could be loaded: {'; '.join(reasons)}",
+            call="hal.load_port",
+            next_step="'hal ports --why' lists every attempt.",
+            reasons=reasons,
+        )
+    import difflib
+
+    names = sorted({found.name for found in all_candidates()})
+    near = difflib.get_close_matches(wish.port, names, n=1)
+    hint = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names) or 'none'}"
+    return PortLoadError(
+        f"there is no port '{wish.port}'; {hint}",
+        call="hal.load_port",
+        next_step="Install its package, or give the path of its .so file.",
+    )
+
+
+def _keep(candidate: Candidate, hcd: str | None, status: str, reason: str = "") -> str:
+    _attempts.append(
+        PortRecord(candidate.name, candidate.source, candidate.path, hcd, status, reason)
+    )
+    return f"{candidate.path or candidate.source}: {reason}"
+
+
+def _open_candidate(
+    candidate: Candidate, given: Hcd | None, options: bytes, layers: tuple[str, ...]
+) -> Port:
+    assert candidate.path is not None
+    if given is None and candidate.hcd is not None:
+        given = description.load_description(candidate.hcd)
+    text = description.flat_text(given) if given is not None else b""
+    key = (candidate.path, text, options, layers, os.getpid())
+    known = _loaded.get(key)
+    if known is not None:
+        return known
+    native = _open_native(candidate, text, options, layers)
+    port = Port(candidate, given, native, layers)
+    try:
+        _check_port(port)
+    except HalError:
+        lib.hal_port_close(native, timeout_ns(_EXIT_TIMEOUT_S))
+        raise
+    _loaded[key] = port
+    _keep(candidate, given.file if given is not None else None, "loaded")
+    return port
+
+
+def _open_native(
+    candidate: Candidate, hcd_text: bytes, options: bytes, layers: tuple[str, ...]
+) -> CData:
+    """Open the library through libhal; its reason becomes the exception's text."""
+    assert candidate.path is not None
+    text, lines = ffi.new("char[]", hcd_text), ffi.new("char[]", options)
+    desc = ffi.new("hal_open_desc *")
+    desc.size = ffi.sizeof("hal_open_desc")
+    desc.layers = sum(LAYERS[name] for name in layers)
+    desc.hcd_text = text if hcd_text else ffi.NULL
+    desc.hcd_bytes = len(hcd_text)
+    desc.options = lines if options else ffi.NULL
+    out, reason = ffi.new("hal_port **"), ffi.new("char[]", _REASON_BYTES)
+    status = lib.hal_port_open(os.fsencode(candidate.path), desc, out, reason, _REASON_BYTES)
+    if status:
+        why = _string(reason) or "it gave no reason"
+        raise PortLoadError(
+            f"{candidate.path} does not load: {why}",
+            call="hal.load_port",
+            next_step="'hal ports --why' lists every attempt, 'hal doctor' looks at the machine.",
+            reasons=[why],
+        )
+    return out[0]
+
+
+def _check_port(port: Port) -> None:
+    """Hold the descriptions of the port's devices against its functions."""
+    if port.hcd is not None and port.hcd.kind == "chip":
+        description.check_claims(port.hcd, port.has, port=port.name)
+        return
+    if port.device_count:
+        port.device(0).close()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Stop the ports in order before the interpreter goes; never waits long and never raises."""
+    for (*_, process), port in list(_loaded.items()):
+        if process == os.getpid() and not port.is_closed:
+            lib.hal_port_close(port.native, timeout_ns(_EXIT_TIMEOUT_S))
+            port.native = ffi.NULL

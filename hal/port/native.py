@@ -1,0 +1,92 @@
+"""The binding to libhal, and the one place where a status becomes an exception.
+
+Every module of the runtime takes `ffi` and `lib` from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from hal.errors import HalError, from_status
+
+try:
+    from hal._native import ffi, lib
+except ImportError as error:
+    raise HalError(
+        f"the native library does not load: {error}",
+        call="import hal._native",
+        next_step="Run 'hal doctor' to see what is missing.",
+    ) from error
+
+__all__ = ["FOREVER_NS", "CData", "fail", "ffi", "last_error", "lib", "read_text", "timeout_ns"]
+
+CData = Any
+"""A C value of cffi."""
+
+FOREVER_NS = 2**64 - 1
+"""A timeout that never runs out."""
+
+_RECORD_TEXT_BYTES = 512
+
+
+def last_error(port: CData) -> tuple[int, int, str]:
+    """Return the calling thread's last error of a port: status, operation id and text."""
+    record = ffi.new("hal_error *")
+    record.size = ffi.sizeof("hal_error")
+    if lib.hal_port_last_error(port, record) != 0:
+        return 0, 0, ""
+    text = ffi.string(record.text, _RECORD_TEXT_BYTES).decode("utf-8", "replace")
+    return record.status, record.operation_id, text
+
+
+def fail(
+    port: CData, status: int, call: str, *, device: str = "", next_step: str = "", text: str = ""
+) -> NoReturn:
+    """Raise the exception for a status that a call gave, with the port's own words.
+
+    Args:
+        port: The port (`hal_port *`) that was called.
+        status: What the call returned; not 0.
+        call: Name of the call, as `memory.alloc`.
+        device: Name of the device that was meant, as `acme:0`.
+        next_step: What to do, when the caller knows better than the exception.
+        text: What is wrong, when the caller knows better than the port.
+    """
+    recorded, operation_id, said = last_error(port)
+    if recorded != status:
+        operation_id, said = 0, ""
+    said = said.removeprefix(f"{call}: ").strip()
+    raise from_status(
+        status,
+        text or said,
+        call=call,
+        next_step=next_step,
+        operation_id=operation_id,
+        device=device,
+    )
+
+
+def read_text(ask: Callable[[int, CData, CData], int]) -> tuple[int, str]:
+    """Read a text of any length: `ask(capacity, out_text, out_bytes)` is called once or twice.
+
+    Returns:
+        The status of the last call, and the text (empty unless the status is 0).
+    """
+    needed = ffi.new("uint64_t *")
+    capacity = 256
+    while True:
+        room = ffi.new("char[]", capacity)
+        status = ask(capacity, room, needed)
+        if status != 0:
+            return status, ""
+        if needed[0] <= capacity:
+            return 0, ffi.string(room, capacity).decode("utf-8", "replace")
+        capacity = int(needed[0])
+
+
+def timeout_ns(timeout_s: float | None) -> int:
+    """Seconds to the nanoseconds of the ABI; None waits for ever, less than zero counts as zero."""
+    if timeout_s is None:
+        return FOREVER_NS
+    return min(max(int(timeout_s * 1e9), 0), FOREVER_NS)
