@@ -120,6 +120,7 @@ function(hal_build_python)
   python_add_library(hal_python MODULE USE_SABI 3.11 WITH_SOABI "${_source}")
   set_target_properties(hal_python PROPERTIES OUTPUT_NAME _native C_STANDARD 11
     BUILD_RPATH "$ORIGIN/_lib" INSTALL_RPATH "$ORIGIN/_lib" BUILD_WITH_INSTALL_RPATH ON)
+  target_include_directories(hal_python PRIVATE "${CMAKE_SOURCE_DIR}/hal/native")
   target_link_libraries(hal_python PRIVATE libhal)
   if(SKBUILD_STATE STREQUAL "editable")
     set_target_properties(hal_python PROPERTIES

@@ -1,3 +1,74 @@
-"""HAL: one interface to every accelerator, and a certificate that says what works."""
+"""HAL: one interface to every accelerator, and a certificate that says what works.
+
+import hal
+
+device = hal.open("acme:0")              # or hal.load_port(path).device(0)
+stream = device.stream()
+x = device.array(values)                 # NumPy in
+module = device.load(hal.vil.parse(text))
+module["relu"].launch(stream, x, y, x.size)
+print(y.numpy())                         # waits, and NumPy out
+
+Nothing is loaded before it is used: `import hal` alone costs a millisecond.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Array": "hal.memory",
+    "Buffer": "hal.memory",
+    "Device": "hal.device",
+    "Event": "hal.event",
+    "Graph": "hal.graph",
+    "Kernel": "hal.launch",
+    "Module": "hal.module",
+    "PinnedMemory": "hal.memory",
+    "Port": "hal.port",
+    "PortRecord": "hal.port",
+    "Stream": "hal.stream",
+    "View": "hal.memory",
+    "load_port": "hal.port",
+    "open": "hal.port:open_device",
+    "ports": "hal.port",
+}
+"""Name and the module that has it, perhaps under another name."""
+
+_MODULES = frozenset({"collective", "dtypes", "errors", "hcd", "testing", "vil"})
+
+__all__ = ["__version__", *sorted(_MODULES), *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a name stands for when it is first used."""
+    import importlib
+
+    if name in _HOME:
+        module, _, attribute = _HOME[name].partition(":")
+        value = getattr(importlib.import_module(module), attribute or name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"hal.{name}")
+    else:
+        raise AttributeError(f"module 'hal' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if TYPE_CHECKING:
+    from hal import collective, dtypes, errors, hcd, vil
+    from hal.device import Device
+    from hal.event import Event
+    from hal.graph import Graph
+    from hal.launch import Kernel
+    from hal.memory import Array, Buffer, PinnedMemory, View
+    from hal.module import Module
+    from hal.port import Port, PortRecord, load_port, ports
+    from hal.port import open_device as open  # noqa: A004
+    from hal.stream import Stream

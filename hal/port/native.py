@@ -19,7 +19,17 @@ except ImportError as error:
         next_step="Run 'hal doctor' to see what is missing.",
     ) from error
 
-__all__ = ["FOREVER_NS", "CData", "fail", "ffi", "last_error", "lib", "read_text", "timeout_ns"]
+__all__ = [
+    "FOREVER_NS",
+    "CData",
+    "fail",
+    "ffi",
+    "last_error",
+    "lib",
+    "read_i64",
+    "read_text",
+    "timeout_ns",
+]
 
 CData = Any
 """A C value of cffi."""
@@ -83,6 +93,13 @@ def read_text(ask: Callable[[int, CData, CData], int]) -> tuple[int, str]:
         if needed[0] <= capacity:
             return 0, ffi.string(room, capacity).decode("utf-8", "replace")
         capacity = int(needed[0])
+
+
+def read_i64(ask: Callable[[CData], int]) -> tuple[int, int]:
+    """Read a number: `ask(out_value)`. Returns the status and the value (0 unless that is 0)."""
+    out = ffi.new("int64_t *")
+    status = ask(out)
+    return status, int(out[0]) if status == 0 else 0
 
 
 def timeout_ns(timeout_s: float | None) -> int:

@@ -1,0 +1,160 @@
+"""Graphs: work that is recorded once and launched many times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hal.errors import InvalidState, OutOfRange, UsageError
+from hal.port.native import ffi, lib
+from hal.port.owned import Owned
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hal.device import Device
+    from hal.launch import Kernel
+    from hal.stream import Stream
+
+__all__ = ["Capture", "Graph"]
+
+
+class Graph(Owned):
+    """Launches, copies and fills in their order. Made by `with stream.capture() as graph: …`.
+
+    It keeps the memory that it uses alive until it is closed. Nodes count from 0 in the order of
+    recording.
+    """
+
+    __slots__ = ("_kernels", "_uses")
+
+    NOUN = "graph"
+    END = "graph.destroy"
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device, 0)
+        self._kernels: list[Kernel | None] = []
+        self._uses: list[object] = []
+
+    @property
+    def node_count(self) -> int:
+        """Nodes recorded."""
+        return len(self._kernels)
+
+    def launch(self, stream: Stream) -> None:
+        """Enqueue the recorded work on a stream of the same device."""
+        if stream.device is not self.device:
+            stream._own("graph.launch")
+            raise UsageError(
+                f"the graph is of {self.device.name}, the stream of {stream.device.name}",
+                call="graph.launch",
+                next_step="Launch it on a stream of its own device.",
+            )
+        handle = self._ready("graph.launch")
+        status = lib.hal_graph_launch(self.device.native, handle, stream._live("graph.launch"))
+        if status:
+            self._fail(status, "graph.launch")
+
+    def update(self, node: int, *arguments: Any) -> None:
+        """Replace the arguments of a recorded launch, for later launches of the graph.
+
+        Raises:
+            OutOfRange: there is no such node.
+            UsageError: the node is no launch.
+        """
+        call = "graph.update_arguments"
+        handle = self._ready(call)
+        if not isinstance(node, int) or not 0 <= node < self.node_count:
+            raise OutOfRange(
+                f"there is no node {node!r}; the graph has {self.node_count}, from 0",
+                call=call,
+                device=self.device.name,
+            )
+        kernel = self._kernels[node]
+        if kernel is None:
+            raise UsageError(
+                f"node {node} is a copy or fill, not a launch",
+                call=call,
+                next_step="Update launches alone; record the rest again.",
+            )
+        packed = kernel.pack(arguments, call=call)
+        count = len(kernel.signature)
+        status = lib.hal_python_update(self.device.native, handle, node, packed, count)
+        if status:
+            self._fail(status, call)
+        self._uses.append(arguments)
+
+    def _ready(self, call: str) -> int:
+        if not self._handle and self.device.is_open and not self.is_destroyed:
+            raise InvalidState(
+                "the graph is still being recorded, or its recording failed",
+                call=call,
+                device=self.device.name,
+                next_step="Use it after its with-statement has ended.",
+            )
+        return self.handle
+
+    @property
+    def is_destroyed(self) -> bool:
+        """True after `close()` of a graph that was recorded."""
+        return not self._handle and not self._uses and bool(self._kernels)
+
+    def close(self) -> None:
+        """End the graph and let go of its memory. It never waits; closing twice is fine."""
+        super().close()
+        self._uses.clear()
+
+    def _note(self, kernel: Kernel | None, *uses: object) -> None:
+        """A node was recorded: remember its kernel, and keep alive what it uses."""
+        self._kernels.append(kernel)
+        self._uses.append(uses)
+
+    def _destroy(self, handle: int) -> int:
+        return int(lib.hal_graph_destroy(self.device.native, handle))
+
+    def _describe(self) -> str:
+        return f"graph of {self.node_count} nodes"
+
+
+class Capture:
+    """The with-statement of `stream.capture()`: records the stream's work into a graph.
+
+    The graph can be launched when the statement has ended. An exception inside ends the recording
+    and throws it away.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._graph = Graph(stream.device)
+
+    def __enter__(self) -> Graph:
+        stream = self._stream
+        status = lib.hal_graph_begin(stream.device.native, stream._live("graph.begin"))
+        if status:
+            stream._fail(status, "graph.begin")
+        stream._graph = self._graph
+        stream._fast = None  # Launches take the careful way, which notes what they use.
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        stream = self._stream
+        stream._graph = None
+        if stream.is_closed:
+            if error is None:
+                stream._refuse_dead("graph.end")
+            return
+        stream._fast = stream._handle
+        out = ffi.new("hal_graph *")
+        status = lib.hal_graph_end(stream.device.native, stream._handle, out)
+        if error is not None:
+            if status == 0:
+                lib.hal_graph_destroy(stream.device.native, out[0])
+            return
+        if status:
+            stream._fail(status, "graph.end")
+        self._graph._handle = int(out[0])
+        self._graph._uses.append(list(stream._borrowed))

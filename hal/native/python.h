@@ -1,0 +1,28 @@
+// What the Python binding adds to libhal: calls that take bytes where C takes an array.
+#ifndef HAL_NATIVE_PYTHON_H_
+#define HAL_NATIVE_PYTHON_H_
+
+#include "hal/loader.h"
+
+// hal_plan_launch with packed arguments, as one cffi call that allocates nothing.
+//   arguments: hal_argument[argument_count].
+static inline int32_t hal_python_launch(hal_plan *plan, hal_stream stream, const void *arguments,
+                                        uint32_t argument_count) {
+  return hal_plan_launch(plan, stream, arguments, argument_count, NULL);
+}
+
+// The same for a kernel that takes the caller's grid.
+//   grid: uint32_t[3].
+static inline int32_t hal_python_launch_grid(hal_plan *plan, hal_stream stream,
+                                             const void *arguments, uint32_t argument_count,
+                                             const void *grid) {
+  return hal_plan_launch(plan, stream, arguments, argument_count, grid);
+}
+
+// hal_graph_update_arguments with packed arguments.
+static inline int32_t hal_python_update(hal_port *port, hal_graph graph, uint32_t node,
+                                        const void *arguments, uint32_t argument_count) {
+  return hal_graph_update_arguments(port, graph, node, arguments, argument_count);
+}
+
+#endif  // HAL_NATIVE_PYTHON_H_

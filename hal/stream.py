@@ -1,0 +1,441 @@
+"""Streams: in-order queues of copies, fills, launches, host calls and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from hal.errors import (
+    ExecutionFailed,
+    InvalidHandle,
+    InvalidState,
+    InvalidValue,
+    UsageError,
+)
+from hal.memory.element import as_dtype
+from hal.memory.host import HostRange, host_range
+from hal.memory.region import Region
+from hal.port.callbacks import enqueue_host_call
+from hal.port.native import FOREVER_NS, CData, ffi, lib, timeout_ns
+from hal.port.owned import Owned
+
+if TYPE_CHECKING:
+    from hal.device import Device
+    from hal.event import Event
+    from hal.graph import Capture, Graph
+
+__all__ = ["Stream"]
+
+_TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
+_BORROW = 1
+_KEEP_LIMIT = 256
+
+
+class Stream(Owned):
+    """An in-order queue of work on one device. Made by `device.stream()`.
+
+    Each call enqueues and returns; errors of the work itself come later, from `query()`,
+    `synchronize()` or the next call. One thread at a time may enqueue; any thread may query and
+    synchronise. There is no order between two streams but what events make.
+    """
+
+    __slots__ = ("_borrowed", "_copy", "_fast", "_graph", "_host_error", "_refs")
+
+    NOUN = "stream"
+    END = "stream.destroy"
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._handle = 0
+        out = ffi.new("hal_stream *")
+        status = lib.hal_stream_create(device.native, device.handle, 0, out)
+        if status:
+            self._fail(status, "stream.create")
+        self._adopt(device, out[0])
+
+    @classmethod
+    def wrap(cls, device: Device, native: int) -> Stream:
+        """A stream over a queue of the vendor's runtime that the caller owns. See stream.wrap."""
+        out = ffi.new("hal_stream *")
+        status = lib.hal_stream_wrap(device.native, device.handle, native, out)
+        if status:
+            device._fail(status, "stream.wrap")
+        stream = cls.__new__(cls)
+        stream._adopt(device, out[0])
+        return stream
+
+    def _adopt(self, device: Device, handle: int) -> None:
+        super().__init__(device, handle)
+        self._fast: int | None = handle  # What a launch takes; None sends it the careful way.
+        self._copy: CData = ffi.new("hal_copy_desc *")
+        self._copy.size = ffi.sizeof("hal_copy_desc")
+        self._refs: CData = ffi.new("hal_memory_ref[2]")
+        self._borrowed: list[object] = []  # Host memory that enqueued copies still use.
+        self._host_error: BaseException | None = None
+        self._graph: Graph | None = None
+
+    def copy(self, target: Any, source: Any, *, borrow: bool = False) -> None:
+        """Copy bytes between two ranges of the device, or between the device and the host.
+
+        Args:
+            target, source: Array, Buffer or View; one of the two may be a NumPy array,
+                PinnedMemory or bytes. Both have the same length.
+            borrow: The host source stays as it is until the stream has passed the copy; without
+                it the source may change right after the call.
+
+        A host source that is not contiguous is packed in C order first. A host target must be
+        contiguous, and it is kept alive until the stream has passed the copy.
+        """
+        call = "transfer.copy"
+        to_device, from_device = isinstance(target, Region), isinstance(source, Region)
+        if to_device and from_device:
+            if target.device is not self.device or source.device is not self.device:
+                self._refuse_foreign(call, target=target, source=source)
+            self._check_sizes(call, target, source)
+            self._copy_regions(target, source)
+        elif to_device:
+            self._own(call, target=target)
+            host = host_range(source, call, writable=False)
+            self._check_sizes(call, target, host)
+            self._copy_in(target, host, borrow)
+        elif from_device:
+            self._own(call, source=source)
+            host = host_range(target, call, writable=True)
+            self._check_sizes(call, host, source)
+            self._copy_out(host, source)
+        else:
+            raise UsageError(
+                f"neither the target ({type(target).__name__}) nor the source "
+                f"({type(source).__name__}) is device memory",
+                call=call,
+                next_step="Give an Array, Buffer or View on one side at least.",
+            )
+
+    def fill(self, target: Region, value: Any, dtype: Any = None) -> None:
+        """Repeat a value over a range.
+
+        Args:
+            target: Array, Buffer or View.
+            value: A number of the element type, or 1, 2, 4 or 8 bytes.
+            dtype: Element type of a number; an Array knows its own.
+        """
+        call = "transfer.fill"
+        self._own(call, target=target)
+        pattern = value if isinstance(value, bytes) else _pattern(target, value, dtype)
+        target.fill_ref(self._refs[0])
+        status = lib.hal_transfer_fill(
+            self.device.native, self._live(call), self._refs, pattern, len(pattern)
+        )
+        if status:
+            self._fail(status, call)
+        if self._graph is not None:
+            self._graph._note(None, target)
+
+    def copy_peer(
+        self, target: Region, source: Region, *, source_stream: Stream | None = None
+    ) -> None:
+        """Copy between two devices, in the order of this stream.
+
+        Args:
+            target, source: Ranges of one length. One of their devices is the stream's.
+            source_stream: A stream of the source's device; needed between two ports, where the
+                copy goes through host memory in the order of both streams.
+        """
+        call = "transfer.copy_peer"
+        for name, region in (("target", target), ("source", source)):
+            if not isinstance(region, Region):
+                raise UsageError(f"{name} is {type(region).__name__}, no device memory", call=call)
+        self._check_sizes(call, target, source)
+        first, second = self._refs[0], self._refs[1]
+        source.fill_ref(first)
+        target.fill_ref(second)
+        if source.device.port is target.device.port:
+            status = lib.hal_transfer_copy_peer(
+                self.device.native, self._live(call), ffi.addressof(first), ffi.addressof(second)
+            )
+        else:
+            if source_stream is None or source_stream.device is not source.device:
+                raise InvalidValue(
+                    f"{source.device.name} and {target.device.name} are of two ports, and no "
+                    f"stream of {source.device.name} was given",
+                    call=call,
+                    next_step="Pass source_stream=, a stream of the source's device.",
+                )
+            self._own(call, target=target)
+            status = lib.hal_bridge_copy(
+                *(source.device.native, source_stream._live(call), ffi.addressof(first)),
+                *(target.device.native, self._live(call), ffi.addressof(second)),
+            )
+        if status:
+            self._fail(status, call)
+
+    def copy_2d(
+        self,
+        target: Any,
+        source: Any,
+        *,
+        rows: int,
+        row_bytes: int,
+        target_pitch_bytes: int,
+        source_pitch_bytes: int,
+    ) -> None:
+        """Copy rows, with a pitch on each side. Host memory stays as it is until the copy is done.
+
+        Args:
+            target, source: As for `copy`; each holds all of its rows.
+            rows, row_bytes: How many rows, and the bytes of one.
+            target_pitch_bytes, source_pitch_bytes: From the start of a row to that of the next.
+        """
+        call = "transfer.copy_2d"
+        desc = ffi.new("hal_copy_2d_desc *")
+        desc.size = ffi.sizeof("hal_copy_2d_desc")
+        to_device, from_device = isinstance(target, Region), isinstance(source, Region)
+        if not to_device and not from_device:
+            raise UsageError("neither side is device memory", call=call)
+        desc.kind = {(True, True): _ON_DEVICE, (True, False): _TO_DEVICE}.get(
+            (to_device, from_device), _TO_HOST
+        )
+        desc.rows, desc.row_bytes = rows, row_bytes
+        desc.source_pitch_bytes, desc.target_pitch_bytes = source_pitch_bytes, target_pitch_bytes
+        sides = ((source, from_device, "source", source_pitch_bytes),)
+        sides += ((target, to_device, "target", target_pitch_bytes),)
+        for region, on_device, side, pitch in sides:
+            if on_device:
+                self._own(call, **{side: region})
+                region.fill_ref(getattr(desc, side))
+                continue
+            host = host_range(region, call, writable=side == "target")
+            needed = (rows - 1) * pitch + row_bytes if rows else 0
+            if host.bytes < needed:
+                raise InvalidValue(
+                    f"the host {side} has {host.bytes} bytes; {rows} rows need {needed}", call=call
+                )
+            setattr(desc, f"host_{side}", host.pointer)
+            self._keep(host)
+        status = lib.hal_transfer_copy_2d(self.device.native, self._live(call), desc)
+        if status:
+            self._fail(status, call)
+
+    def host_call(self, function: Callable[[], object]) -> None:
+        """Call a Python function in stream order, on a thread of the loader or the port.
+
+        It may not call the HAL. What it raises comes out of the next `synchronize()`.
+        """
+        if not callable(function):
+            raise UsageError(f"{type(function).__name__} cannot be called", call="stream.host_call")
+        enqueue_host_call(self, function)
+
+    def record(self, event: Event) -> None:
+        """Put an event behind all work enqueued so far. A second record replaces the first."""
+        self._event("event.record", event)
+        status = lib.hal_event_record(self.device.native, event.handle, self._live("event.record"))
+        if status:
+            self._fail(status, "event.record")
+
+    def wait(self, event: Event) -> None:
+        """Make later work wait for the event's latest record made before this call."""
+        self._event("stream.wait_event", event)
+        status = lib.hal_stream_wait_event(
+            self.device.native, self._live("stream.wait_event"), event.handle
+        )
+        if status:
+            self._fail(status, "stream.wait_event")
+
+    def query(self) -> bool:
+        """Whether all work enqueued so far has finished. Raises the error of failed work."""
+        status = lib.hal_stream_query(self.device.native, self._live("stream.query"))
+        if status < 0:
+            self._fail(status, "stream.query")
+        if status == 0:
+            self._settle()
+        return bool(status == 0)
+
+    def synchronize(self, timeout_s: float | None = None) -> None:
+        """Wait until all work enqueued so far has finished.
+
+        Raises:
+            Timeout: `timeout_s` seconds ran out first; the work goes on, and so does the stream.
+            ExecutionFailed: work failed; `operation_id` says which one was first.
+        """
+        limit = FOREVER_NS if timeout_s is None else timeout_ns(timeout_s)
+        status = lib.hal_stream_synchronize(
+            self.device.native, self._live("stream.synchronize"), limit
+        )
+        if status:
+            self._fail_wait(status, "stream.synchronize", timeout_s)
+        self._settle()
+
+    def capture(self) -> Capture:
+        """Record work instead of running it: `with stream.capture() as graph: …`."""
+        from hal.graph import Capture
+
+        return Capture(self)
+
+    def close(self) -> None:
+        """End the stream. It never waits; work enqueued before still finishes."""
+        handle = self._handle
+        self._fast = None
+        if handle and self.device.is_open:
+            self.device._forget_stream(handle, self._borrowed)
+        super().close()
+
+    def _live(self, call: str) -> int:
+        """The handle, or the error that says why there is none."""
+        if not self._handle or not self.device.is_open:
+            self._refuse_dead(call)
+        return self._handle
+
+    def _own(self, call: str, **regions: Any) -> None:
+        """Refuse what is no device memory, or memory of another device."""
+        for name, region in regions.items():
+            if not isinstance(region, Region):
+                raise UsageError(
+                    f"{name} is {type(region).__name__}, no device memory",
+                    call=call,
+                    next_step="Give an Array, Buffer or View.",
+                )
+            if region.device is not self.device:
+                self._refuse_foreign(call, **regions)
+
+    def _refuse_foreign(self, call: str, **regions: Region) -> NoReturn:
+        for name, region in regions.items():
+            if region.device is not self.device:
+                same = region.device.name == self.device.name
+                whose = f"another opening of {region.device.name}" if same else region.device.name
+                raise InvalidHandle(
+                    f"the {name}, an {region._describe()}, is of {whose}; "
+                    f"the stream is of {self.device.name}",
+                    call=call,
+                    device=self.device.name,
+                    next_step="Use memory of the stream's device, or stream.copy_peer().",
+                )
+        raise AssertionError("no region is foreign")
+
+    def _check_sizes(self, call: str, target: Any, source: Any) -> None:
+        if target.bytes != source.bytes:
+            raise InvalidValue(
+                f"the source has {source.bytes:,} bytes, the target {target.bytes:,}",
+                call=call,
+                device=self.device.name,
+                next_step="Give ranges of one length; a view cuts one: buffer[first:last].",
+            )
+        first, second = getattr(target, "dtype", None), getattr(source, "dtype", None)
+        if first is not None and second is not None and first is not second:
+            raise InvalidValue(
+                f"the source holds {second}, the target {first}",
+                call=call,
+                device=self.device.name,
+                next_step="A copy moves bytes and converts nothing: convert first.",
+            )
+
+    def _copy_regions(self, target: Region, source: Region) -> None:
+        desc = self._copy
+        desc.kind, desc.flags = _ON_DEVICE, 0
+        source.fill_ref(desc.source)
+        target.fill_ref(desc.target)
+        self._enqueue_copy(target, source)
+
+    def _copy_in(self, target: Region, host: HostRange, borrow: bool) -> None:
+        desc = self._copy
+        desc.kind, desc.flags = _TO_DEVICE, _BORROW if borrow else 0
+        desc.host_source = host.pointer
+        target.fill_ref(desc.target)
+        self._enqueue_copy(target, host)
+        if borrow:
+            self._keep(host)
+
+    def _copy_out(self, host: HostRange, source: Region) -> None:
+        desc = self._copy
+        desc.kind, desc.flags = _TO_HOST, 0
+        desc.host_target = host.pointer
+        source.fill_ref(desc.source)
+        self._enqueue_copy(host, source)
+        self._keep(host)
+
+    def _enqueue_copy(self, *uses: object) -> None:
+        status = lib.hal_transfer_copy(self.device.native, self._live("transfer.copy"), self._copy)
+        if status:
+            self._fail(status, "transfer.copy")
+        if self._graph is not None:
+            self._graph._note(None, *uses)
+
+    def _keep(self, host: object) -> None:
+        """Keep host memory alive until the stream has been seen idle."""
+        self._borrowed.append(host)
+        if len(self._borrowed) > _KEEP_LIMIT and self._graph is None:
+            lately = self._borrowed
+            if lib.hal_stream_query(self.device.native, self._handle) == 0:
+                self._borrowed = []
+            elif len(lately) > 16 * _KEEP_LIMIT:
+                self.synchronize()
+
+    def _settle(self) -> None:
+        """The stream is idle: let go of host memory, and report what a host call raised."""
+        if self._borrowed:
+            self._borrowed.clear()
+        if self._host_error is not None:
+            error, self._host_error = self._host_error, None
+            raise ExecutionFailed(
+                f"a host call raised {type(error).__name__}: {error}",
+                call="stream.host_call",
+                device=self.device.name,
+                next_step="Correct the function; the stream goes on.",
+            ) from error
+
+    def _event(self, call: str, event: Any) -> None:
+        from hal.event import Event
+
+        if not isinstance(event, Event):
+            raise UsageError(
+                f"the event is {type(event).__name__}, not an Event",
+                call=call,
+                next_step="Make one with device.event().",
+            )
+        if event.device.port is not self.device.port:
+            raise InvalidHandle(
+                f"the event is of {event.device.name}, the stream of {self.device.name}",
+                call=call,
+                device=self.device.name,
+                next_step="Events order streams of one port; across ports synchronise on the host.",
+            )
+        if self._graph is not None:
+            raise InvalidState(
+                "the stream is recording a graph, which holds launches, copies and fills alone",
+                call=call,
+                device=self.device.name,
+                next_step="Record or wait before or after the capture.",
+            )
+
+    def _fail_wait(self, status: int, call: str, timeout_s: float | None) -> NoReturn:
+        text = ""
+        if status == _TIMEOUT:
+            text = f"work was still running after {timeout_s} s"
+        self._fail(status, call, text=text)
+
+    def _destroy(self, handle: int) -> int:
+        self._fast = None
+        return int(lib.hal_stream_destroy(self.device.native, handle))
+
+
+_TIMEOUT = -8
+
+
+def _pattern(target: Region, value: Any, dtype: Any) -> bytes:
+    """The bytes of one element. Raises for a number that the type does not hold."""
+    import numpy as np
+
+    call = "transfer.fill"
+    wanted = dtype if dtype is not None else getattr(target, "dtype", None)
+    if wanted is None:
+        raise UsageError(
+            f"{value!r} has no element type here",
+            call=call,
+            next_step="Pass dtype=, or a pattern of 1, 2, 4 or 8 bytes.",
+        )
+    kind = as_dtype(wanted, call)
+    try:
+        if kind.is_int:
+            return int(value).to_bytes(kind.bytes, "little", signed=kind.is_signed)
+        return np.asarray(float(value)).astype(kind.numpy).tobytes()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(f"{value!r} is no {kind.name}: {error}", call=call) from None
