@@ -61,14 +61,26 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if TYPE_CHECKING:
-    from hal import collective, dtypes, errors, hcd, vil
-    from hal.device import Device
-    from hal.event import Event
-    from hal.graph import Graph
-    from hal.launch import Kernel
-    from hal.memory import Array, Buffer, PinnedMemory, View
-    from hal.module import Module
-    from hal.port import Port, PortRecord, load_port, ports
-    from hal.port import open_device as open  # noqa: A004
-    from hal.stream import Stream
+if TYPE_CHECKING:  # "X as X" is how a facade says that X is its own.
+    from hal import collective as collective
+    from hal import dtypes as dtypes
+    from hal import errors as errors
+    from hal import hcd as hcd
+    from hal import vil as vil
+    from hal.device import Device as Device
+    from hal.event import Event as Event
+    from hal.graph import Graph as Graph
+    from hal.launch import Kernel as Kernel
+    from hal.memory import Array as Array
+    from hal.memory import Buffer as Buffer
+    from hal.memory import PinnedMemory as PinnedMemory
+    from hal.memory import View as View
+    from hal.module import Module as Module
+    from hal.port import Port as Port
+    from hal.port import PortRecord as PortRecord
+    from hal.port import load_port as load_port
+    from hal.port import open_device
+    from hal.port import ports as ports
+    from hal.stream import Stream as Stream
+
+    open = open_device  # noqa: A001

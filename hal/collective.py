@@ -286,7 +286,8 @@ def join(devices: Sequence[Device], *, timeout_s: float = 30.0) -> list[Communic
             )
             if status:
                 device._fail(status, "collective.comm_create")
-    return [
-        device._adopt(Communicator(device, int(handles[rank]), rank, len(devices)))
-        for rank, device in enumerate(devices)
-    ]
+    ranks = []
+    for rank, device in enumerate(devices):
+        ranks.append(Communicator(device, int(handles[rank]), rank, len(devices)))
+        device._adopt(ranks[-1])
+    return ranks

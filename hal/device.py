@@ -339,7 +339,9 @@ class Device:
         """Make a stream."""
         from hal.stream import Stream
 
-        return self._adopt(Stream(self))
+        stream = Stream(self)
+        self._adopt(stream)
+        return stream
 
     def event(self, *, host: bool = False, timing: bool = False) -> Event:
         """Make an event.
@@ -361,7 +363,9 @@ class Device:
         """
         from hal.module import Module
 
-        return self._adopt(Module(self, image, format))
+        module = Module(self, image, format)
+        self._adopt(module)
+        return module
 
     def profile(self, *kinds: str) -> Profile:
         """Keep records of the device's work: `with device.profile() as profile: …`.
@@ -378,10 +382,9 @@ class Device:
     def _fail(self, status: int, call: str, *, text: str = "", next_step: str = "") -> NoReturn:
         fail(self.native, status, call, device=self.name, text=text, next_step=next_step)
 
-    def _adopt(self, child: Any) -> Any:
+    def _adopt(self, child: Any) -> None:
         """Have a child closed before the device is."""
         self._children.add(child)
-        return child
 
     def _read_hcd(self) -> Hcd:
         reference, overlay = self.text("hcd.ref"), self.text("hcd.overlay", default="")

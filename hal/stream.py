@@ -197,9 +197,10 @@ class Stream(Owned):
         )
         desc.rows, desc.row_bytes = rows, row_bytes
         desc.source_pitch_bytes, desc.target_pitch_bytes = source_pitch_bytes, target_pitch_bytes
-        sides = ((source, from_device, "source", source_pitch_bytes),)
-        sides += ((target, to_device, "target", target_pitch_bytes),)
-        for region, on_device, side, pitch in sides:
+        for region, on_device, side, pitch in (
+            (source, from_device, "source", source_pitch_bytes),
+            (target, to_device, "target", target_pitch_bytes),
+        ):
             if on_device:
                 self._own(call, **{side: region})
                 region.fill_ref(getattr(desc, side))

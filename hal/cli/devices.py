@@ -39,9 +39,8 @@ def command(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
     for row in rows if not as_json else []:
-        click.echo(
-            f"{row['name']:10} {row['hcd']:24} {row['memory_bytes'] / 2**30:8.2f} GiB  {row['title']}"
-        )
+        memory = f"{row['memory_bytes'] / 2**30:8.2f} GiB"
+        click.echo(f"{row['name']:10} {row['hcd']:24} {memory}  {row['title']}")
     if not rows:
         click.echo("No device was found. 'hal ports --why' says why.", err=True)
     return 0 if rows else 1

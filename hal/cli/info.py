@@ -56,7 +56,8 @@ def _lines(info: dict[str, Any]) -> Iterator[str]:
     port, hcd, memory = info["port"], info["hcd"], info["memory"]
     yield click.style(f"{info['name']}  {info['title']}", bold=True)
     runs = f", kernels run on the {port['runs_on']}" if port["runs_on"] else ""
-    yield f"  port        {port['name']} {port['version']} by {port['vendor']}, ABI {port['abi']}{runs}"
+    who = f"{port['name']} {port['version']} by {port['vendor']}"
+    yield f"  port        {who}, ABI {port['abi']}{runs}"
     if port["runtime"]:
         yield f"  runtime     {port['runtime']}"
     yield f"  library     {port['library']}"

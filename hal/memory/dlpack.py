@@ -89,12 +89,12 @@ _exported: dict[int, tuple[Any, ...]] = {}
 """What an exported tensor keeps alive, by the address of its record."""
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _delete(managed: Any) -> None:
     _exported.pop(ctypes.addressof(managed.contents), None)
 
 
-@_Destructor
+@_Destructor  # type: ignore[untyped-decorator]
 def _capsule_dies(capsule: int) -> None:
     """A capsule that nobody took frees its tensor; one that was taken has another name."""
     if _raw_is_valid(capsule, _NAME):

@@ -54,8 +54,8 @@ def as_shape(shape: int | Sequence[int], call: str, *, free: int | None = None) 
     import operator
 
     try:
-        extents = (operator.index(shape),) if not isinstance(shape, Sequence) else ()
-        extents = extents or tuple(operator.index(extent) for extent in shape)  # type: ignore[union-attr]
+        wish = shape if isinstance(shape, Sequence) else (shape,)
+        extents = tuple(operator.index(extent) for extent in wish)
     except TypeError:
         raise UsageError(f"{shape!r} is no shape", call=call) from None
     open_at = [i for i, extent in enumerate(extents) if extent == -1]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from hal.errors import HalError, HcdError, OutOfRange, PortLoadError, StatusError, UsageError
 from hal.port import description
+from hal.port.callbacks import port_user
 from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
 from hal.port.native import CData, fail, ffi, lib, read_text, timeout_ns
 
@@ -90,6 +91,7 @@ class Port:
         self.abi = (int(root.abi_major), int(root.abi_minor))
         self.layers = layers
         self.hcd = hcd
+        self._user: CData = None  # What callbacks know the port by; kept for the port's life.
         self._devices: weakref.WeakSet[Device] = weakref.WeakSet()
 
     def __repr__(self) -> str:
@@ -219,7 +221,7 @@ def open_device(spec: str = "") -> Device:
             next_step=f"Name one of {', '.join(f'{n}:0' for n in names) or '(no port installed)'}.",
         )
     wish = parse_spec(spec)
-    return _load(wish, hcd=None, options=None, layers=DEFAULT_LAYERS).device(wish.index)
+    return _load(wish, _Settings()).device(wish.index)
 
 
 def load_port(
@@ -228,6 +230,7 @@ def load_port(
     hcd: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     layers: Iterable[str] = DEFAULT_LAYERS,
+    break_rule: str = "",
 ) -> Port:
     """Load a port, or return it when it is loaded already with the same settings.
 
@@ -235,7 +238,9 @@ def load_port(
         spec: A name, `NAME:HCD`, the path of a .so file, or of a folder that holds one.
         hcd: Description to load it with: a file or a shipped name.
         options: Settings for the port, by key.
-        layers: Layers above it, out of trace, validate, emulate, mutate.
+        layers: Layers above it, out of trace, validate, emulate, mutate. Trace lines go to the
+            logger `hal.trace.NAME`, the port's own log lines to `hal.port.NAME`.
+        break_rule: Id of the rule that the mutate layer breaks; for tests of tests.
 
     Raises:
         PortLoadError: every place that offers the port was tried; each with its reason.
@@ -250,15 +255,21 @@ def load_port(
         )
     if hcd is not None:
         wish = replace(wish, hcd=os.fspath(hcd))
-    return _load(wish, hcd=None, options=options, layers=layers)
+    settings = _Settings(_check_layers(layers), _option_lines(options), break_rule.encode())
+    return _load(wish, settings)
 
 
-def _load(
-    wish: Spec, *, hcd: Hcd | None, options: Mapping[str, str] | None, layers: Iterable[str]
-) -> Port:
-    stack = _check_layers(layers)
-    given = description.load_description(wish.hcd) if wish.hcd else hcd
-    lines = _option_lines(options)
+@dataclass(frozen=True)
+class _Settings:
+    """How a port is loaded; two loads with equal settings share the port."""
+
+    layers: tuple[str, ...] = DEFAULT_LAYERS
+    options: bytes = b""
+    break_rule: bytes = b""
+
+
+def _load(wish: Spec, settings: _Settings) -> Port:
+    given = description.load_description(wish.hcd) if wish.hcd else None
     with _lock:
         found = candidates(wish)
         _refuse_two_of_one_name(wish, found)
@@ -268,7 +279,7 @@ def _load(
                 reasons.append(_keep(candidate, None, "failed", candidate.problem))
                 continue
             try:
-                return _open_candidate(candidate, given, lines, stack)
+                return _open_candidate(candidate, given, settings)
             except (StatusError, PortLoadError, HcdError) as error:
                 shown = given.file if given is not None else None
                 reasons.append(_keep(candidate, shown, "failed", str(error)))
@@ -339,19 +350,19 @@ def _keep(candidate: Candidate, hcd: str | None, status: str, reason: str = "") 
     return f"{candidate.path or candidate.source}: {reason}"
 
 
-def _open_candidate(
-    candidate: Candidate, given: Hcd | None, options: bytes, layers: tuple[str, ...]
-) -> Port:
+def _open_candidate(candidate: Candidate, given: Hcd | None, settings: _Settings) -> Port:
     assert candidate.path is not None
     if given is None and candidate.hcd is not None:
         given = description.load_description(candidate.hcd)
     text = description.flat_text(given) if given is not None else b""
-    key = (candidate.path, text, options, layers, os.getpid())
+    key = (candidate.path, text, settings, os.getpid())
     known = _loaded.get(key)
     if known is not None:
         return known
-    native = _open_native(candidate, text, options, layers)
-    port = Port(candidate, given, native, layers)
+    user = port_user(candidate.name)
+    native = _open_native(candidate, text, settings, user)
+    port = Port(candidate, given, native, settings.layers)
+    port._user = user
     try:
         _check_port(port)
     except HalError:
@@ -362,18 +373,20 @@ def _open_candidate(
     return port
 
 
-def _open_native(
-    candidate: Candidate, hcd_text: bytes, options: bytes, layers: tuple[str, ...]
-) -> CData:
+def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, user: CData) -> CData:
     """Open the library through libhal; its reason becomes the exception's text."""
     assert candidate.path is not None
-    text, lines = ffi.new("char[]", hcd_text), ffi.new("char[]", options)
+    text, lines = ffi.new("char[]", hcd_text), ffi.new("char[]", settings.options)
+    rule = ffi.new("char[]", settings.break_rule)
     desc = ffi.new("hal_open_desc *")
     desc.size = ffi.sizeof("hal_open_desc")
-    desc.layers = sum(LAYERS[name] for name in layers)
+    desc.layers = sum(LAYERS[name] for name in settings.layers)
     desc.hcd_text = text if hcd_text else ffi.NULL
     desc.hcd_bytes = len(hcd_text)
-    desc.options = lines if options else ffi.NULL
+    desc.options = lines if settings.options else ffi.NULL
+    desc.break_rule = rule if settings.break_rule else ffi.NULL
+    desc.log, desc.log_user = lib.hal_python_log, user
+    desc.trace, desc.trace_user = lib.hal_python_trace, user
     out, reason = ffi.new("hal_port **"), ffi.new("char[]", _REASON_BYTES)
     status = lib.hal_port_open(os.fsencode(candidate.path), desc, out, reason, _REASON_BYTES)
     if status:

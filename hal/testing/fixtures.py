@@ -164,8 +164,11 @@ def port(settings: Session) -> Iterator[Any]:
 
     layers = ["validate", "emulate", *(["mutate"] if settings.broken_rule else [])]
     target = settings.target
-    loaded = hal.load_port(  # type: ignore[attr-defined]
-        target.path, hcd=target.hcd_name or None, layers=tuple(layers)
+    loaded = hal.load_port(
+        target.path,
+        hcd=target.hcd_name or None,
+        layers=tuple(layers),
+        break_rule=settings.broken_rule or "",
     )
     yield loaded
     loaded.close()

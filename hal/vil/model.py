@@ -275,6 +275,12 @@ class Module:
     kernels: tuple[Kernel, ...] = ()
     programs: tuple[Program, ...] = ()
 
+    def __bytes__(self) -> bytes:
+        """The binary form, as `device.load(module)` takes it."""
+        from hal.vil.binary_writer import encode
+
+        return encode(self)
+
     def kernel(self, name: str) -> Kernel:
         """The kernel called `name`; raises KeyError."""
         return next_named(self.kernels, name)
