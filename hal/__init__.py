@@ -14,7 +14,7 @@ Nothing is loaded before it is used: `import hal` alone costs a millisecond.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # The module typing would cost more than all the rest of `import hal`.
 
 __version__ = "0.1.0"
 
@@ -42,13 +42,13 @@ _MODULES = frozenset({"collective", "dtypes", "errors", "hcd", "testing", "vil"}
 __all__ = ["__version__", *sorted(_MODULES), *sorted(_HOME)]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import what a name stands for when it is first used."""
     import importlib
 
     if name in _HOME:
         module, _, attribute = _HOME[name].partition(":")
-        value = getattr(importlib.import_module(module), attribute or name)
+        value: object = getattr(importlib.import_module(module), attribute or name)
     elif name in _MODULES:
         value = importlib.import_module(f"hal.{name}")
     else:
