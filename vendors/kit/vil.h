@@ -112,12 +112,13 @@ void vil_arena_free(vil_arena *arena);
 // What a launch does, for timing models: sums over its programs are bounds, not measurements.
 typedef struct vil_work {
   uint64_t programs;         // Program instances.
+  uint64_t instructions;     // Instructions that they execute.
+  uint64_t open_loops;       // Loops whose count is an SREG, so that the sums take it as 1.
   uint64_t bytes_loaded;     // Bytes that LOAD and GATHER move if every tile is full.
   uint64_t bytes_stored;     // Bytes that STORE and SCATTER move if every tile is full.
   uint64_t macs;             // Multiply-accumulates of MMA on full tiles.
   uint64_t vector_elements;  // Result elements of vector operations on full tiles.
 } vil_work;
-// Counts with loops whose counts are expressions; a loop count in an SREG counts once.
 void vil_launch_work(const void *storage, vil_work *out_work);
 
 #ifdef __cplusplus

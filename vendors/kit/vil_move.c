@@ -256,7 +256,6 @@ static void narrow(int64_t start, int64_t step, int64_t extent, int64_t *low, in
   }
   if (first > *low) *low = first;
   if (last < *high) *high = last;
-  if (*high < *low) *high = *low;
 }
 
 typedef struct row_plan {
@@ -276,8 +275,7 @@ static int32_t move_row_linear(moving *m, const row_plan *plan, void *row, uint3
         m->part[0][(uint64_t)k * m->counts[0] + i] + m->part[1][(uint64_t)k * m->counts[1]];
     narrow(start, plan->step[k], m->extent[k], &low, &high);
   }
-  if (m->row_outside[i]) high = low;
-  if (low == high) return mover(m, row, i, low, high, 0, 0);
+  if (m->row_outside[i] || low >= high) return mover(m, row, i, 0, 0, 0, 0);
   for (uint32_t k = 0; k < m->rank; k++) {
     int64_t start =
         m->part[0][(uint64_t)k * m->counts[0] + i] + m->part[1][(uint64_t)k * m->counts[1]];

@@ -9,14 +9,18 @@ static void count_program(const vil_step *step, vil_work *work) {
   for (uint32_t i = 0; i < program->instruction_count; i++) {
     const vil_instruction *at = &program->code[i];
     uint64_t now = times[depth];
+    work->instructions += now;
     const vil_r_tile *d =
         at->operands[VIL_D].tile == VIL_NONE ? NULL : &program->tiles[at->operands[VIL_D].tile];
     const vil_r_tile *a =
         at->operands[VIL_A].tile == VIL_NONE ? NULL : &program->tiles[at->operands[VIL_A].tile];
     switch (at->op) {
       case VIL_LOOP: {
-        int64_t count = at->values[0] & VIL_SREG_BIT ? 1 : step->values[at->values[0]];
-        times[++depth] = now * (uint64_t)(count < 0 ? 0 : count);
+        int open = (at->values[0] & VIL_SREG_BIT) != 0;
+        int64_t count = open ? 1 : step->values[at->values[0]];
+        work->open_loops += (uint64_t)open;
+        if (__builtin_mul_overflow(now, (uint64_t)(count < 0 ? 0 : count), &times[++depth]))
+          times[depth] = UINT64_MAX / 2;
         break;
       }
       case VIL_IF:
