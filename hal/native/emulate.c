@@ -36,3 +36,9 @@ const hal_calls *hal_emulation_calls(const hal_emulation *emulation) {
 int hal_emulation_has(const hal_emulation *emulation, uint32_t function) {
   return emulation != NULL && function < HAL_FUNCTION_COUNT && emulation->does[function];
 }
+
+int hal_emulation_is_capturing(const hal_emulation *emulation, hal_stream stream) {
+  (void)emulation;
+  (void)stream;
+  return 0;
+}

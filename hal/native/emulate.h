@@ -15,5 +15,7 @@ void hal_emulation_destroy(hal_emulation *emulation);
 const hal_calls *hal_emulation_calls(const hal_emulation *emulation);
 // Tells (0 or 1) whether the layer does function HAL_FUNCTION_* for this port. NULL does nothing.
 int hal_emulation_has(const hal_emulation *emulation, uint32_t function);
+// Tells (0 or 1) whether work on the stream is recorded to a graph. NULL never records.
+int hal_emulation_is_capturing(const hal_emulation *emulation, hal_stream stream);
 
 #endif  // HAL_NATIVE_EMULATE_H_
