@@ -133,6 +133,8 @@ HAL_API int32_t hal_bridge_copy(hal_port *source_port, hal_stream source_stream,
                                 const hal_memory_ref *source, hal_port *target_port,
                                 hal_stream target_stream, const hal_memory_ref *target);
 
+// [cffi
+
 // ---- Module images ----
 
 // The signature of a module image, whatever its format. It does not change after it was read.
@@ -322,6 +324,8 @@ HAL_API void hal_plan_free(hal_plan *plan);
 //   grid (in): three lengths for kernels that take the caller's grid; NULL stands for 1, 1, 1.
 HAL_API int32_t hal_plan_launch(hal_plan *plan, hal_stream stream, const hal_argument *arguments,
                                 uint32_t argument_count, const uint32_t *grid);
+
+// cffi]
 
 #ifdef __cplusplus
 }
