@@ -77,8 +77,8 @@ def _settle(pipe: int, output: int, crumb: mmap.mmap, environment: dict[str, str
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(output, 1)
     os.dup2(output, 2)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)
-    sys.stderr = open(2, "w", buffering=1, closefd=False)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     faulthandler.enable(file=sys.stderr, all_threads=False)
     record.share_breadcrumb(crumb)
     for name, value in environment.items():

@@ -1,8 +1,9 @@
 """The fork server: collects the cases once, never opens a port, forks one child per job.
 
-It is started as `python -m hal.certify.server --suite DIR --control FD --events FD PATH…` and speaks
-lines of JSON. From the supervisor: `session` (port, HCD, seeds), `run` (a job: cases, limits),
-`stop`. To the supervisor: `collected`, then for each job `start` and `result` per case and `exit`.
+It is started as `python -m hal.certify.server --suite DIR --control FD --events FD PATH…`. It
+speaks lines of JSON. From the supervisor: `session` (port, HCD, seeds), `run` (a job: cases,
+limits), `kill`. To the supervisor: `collected`, then for each job `start` and `result` per case,
+and `exit`.
 A child leads a process group of its own; when its time is over or it ends, the whole group is
 killed. When the supervisor goes away the server kills all groups and ends.
 """

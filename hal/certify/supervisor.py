@@ -108,7 +108,7 @@ class Supervisor:
         self.suite = suite
         self.jobs = jobs
         self.clock_jump_s = 0.0
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         control_read, self._control = os.pipe()
         self._events, events_write = os.pipe()
         words = [*server, "--suite", str(suite), "--control", str(control_read)]

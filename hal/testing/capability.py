@@ -8,8 +8,10 @@ table or the answer UNSUPPORTED). Only when all three say *absent* is the case s
 | yes | yes | any | the case runs and must pass |
 | yes | no | any | the case fails: HCD and port disagree (HAL-ABI-006) |
 | no | no | absent | the case is skipped: SKIP_CAPABILITY |
-| no | else | else | the case runs; when it passes the report warns that the HCD claims too little, \
-when it fails a function succeeded without effect (HAL-ABI-007) |
+| no | else | else | the case runs |
+
+In the last row a case that passes makes the report warn that the HCD claims too little; one that
+fails has found a function that succeeds without effect (HAL-ABI-007).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 | fixture | what it is |
 |---|---|
 | `raw` | the port without layers (`hal.testing.raw.Raw`), opened once a process |
-| `device` | a raw handle of the device under test, new for each case; closed and checked for leaks |
+| `device` | a raw handle of the device, new for each case; closed and checked for leaks |
 | `rig` | `raw` and `device` with short-cuts (`hal.testing.rig.Rig`) |
 | `layer` | a `Rig` over the validate layer, with a device of its own: for host rules |
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
@@ -141,9 +141,9 @@ def device(raw: Raw, settings: Session) -> Iterator[int]:
 
 
 @pytest.fixture
-def rig(raw: Raw, device: int) -> Rig:
+def rig(raw: Raw, device: int, settings: Session) -> Rig:
     """The raw port and the device, with short-cuts."""
-    return Rig(raw, device)
+    return Rig(raw, device, settings.device_index)
 
 
 @pytest.fixture
@@ -152,9 +152,9 @@ def _layer_device(_layer_port: Raw, settings: Session) -> Iterator[int]:
 
 
 @pytest.fixture
-def layer(_layer_port: Raw, _layer_device: int) -> Rig:
+def layer(_layer_port: Raw, _layer_device: int, settings: Session) -> Rig:
     """The port under the validate layer, with a device of its own."""
-    return Rig(_layer_port, _layer_device)
+    return Rig(_layer_port, _layer_device, settings.device_index)
 
 
 @pytest.fixture(scope="session")

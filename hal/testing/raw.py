@@ -214,6 +214,16 @@ class Raw:
         self._kept.append(struct)
         return struct
 
+    def longer(self, name: str, *, tail: bytes, **fields: Any) -> Any:
+        """Return a struct of a newer caller: its fields, then `tail`; its size covers both."""
+        plain = self.new(name, **fields)
+        size = self.ffi.sizeof(f"hal_{name}")
+        store = self.keep(self.ffi.new("uint8_t[]", size + len(tail)))
+        self.ffi.buffer(store)[:] = bytes(self.ffi.buffer(plain, size)) + tail
+        struct = self.ffi.cast(f"hal_{name} *", store)
+        struct.size = size + len(tail)
+        return struct
+
     def _field(self, kind: Any, value: Any) -> Any:
         """Return what cffi takes for a field; buffers and texts stay alive with this object."""
         if isinstance(value, self.ffi.CData) and kind.kind == "struct":
@@ -237,7 +247,8 @@ class Raw:
             count: Length of an array.
         """
         bytes_ = self.ffi.sizeof(kind) * count
-        store = self.ffi.new("uint8_t[]", bytes([CANARY]) * (bytes_ + GUARD_BYTES))
+        store = self.ffi.new("uint8_t[]", bytes_ + GUARD_BYTES)
+        self.ffi.buffer(store)[:] = bytes([CANARY]) * (bytes_ + GUARD_BYTES)
         pointer = self.ffi.cast(f"{kind} *", store)
         self._outs[int(self.ffi.cast("uintptr_t", pointer))] = (store, bytes_, size)
         type_ = self.ffi.typeof(kind)
@@ -302,12 +313,18 @@ class Raw:
 
     def text(self, device: int, key: str) -> str | None:
         """Return `device.get_str`, or None when the port does not know the key."""
+        return self._text("device.get_str", device, self.ffi.new("char[]", key.encode()))
+
+    def info(self, key: int) -> str | None:
+        """Return `port.get_info`, or None when the port does not know the key."""
+        return self._text("port.get_info", int(key))
+
+    def _text(self, call: str, *arguments: Any) -> str | None:
         need = self.ffi.new("uint64_t *")
-        name = key.encode()
-        if self.call("device.get_str", device, name, 0, self.NULL, need) != Status.OK:
+        if self.call(call, *arguments, 0, self.NULL, need) != Status.OK:
             return None
         room = self.ffi.new("char[]", int(need[0]) + 1)
-        self.ok("device.get_str", device, name, int(need[0]) + 1, room, need)
+        self.ok(call, *arguments, int(need[0]) + 1, room, need)
         return str(self.ffi.string(room).decode("utf-8", "replace"))
 
     def close(self, timeout_ns: int = CLOSE_TIMEOUT_NS) -> int:

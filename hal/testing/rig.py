@@ -9,10 +9,12 @@ rig.refuse("memory.free", 0, status=Status.INVALID_HANDLE)
 from __future__ import annotations
 
 import builtins
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hal.testing import record
-from hal.testing.abi import Argument, Copy, Status, status_name
+from hal.testing.abi import Argument, Copy, EventFlag, Status, status_name
 
 if TYPE_CHECKING:
     from hal.testing.raw import Raw
@@ -29,11 +31,13 @@ class Rig:
     Attributes:
         raw: The port, with or without layers.
         device: An open device's handle.
+        index: Which device it is.
     """
 
-    def __init__(self, raw: Raw, device: int) -> None:
+    def __init__(self, raw: Raw, device: int, index: int = 0) -> None:
         self.raw = raw
         self.device = device
+        self.index = index
 
     # ---- making things ----
 
@@ -118,6 +122,87 @@ class Rig:
     def wait(self, stream: int, timeout_ns: int = LONG_NS) -> None:
         """Wait for a stream."""
         self.raw.ok("stream.synchronize", stream, timeout_ns)
+
+    def copy(self, stream: int, source: int, target: int, bytes: int) -> None:  # noqa: A002
+        """Enqueue a copy from the start of one buffer to the start of another."""
+        desc = self.copy_desc(
+            Copy.DEVICE_TO_DEVICE,
+            source=self.raw.ref(source, 0, bytes),
+            target=self.raw.ref(target, 0, bytes),
+        )
+        self.raw.ok("transfer.copy", stream, desc)
+
+    @contextlib.contextmanager
+    def held(self, stream: int) -> Iterator[int]:
+        """Hold a stream back: what is enqueued inside runs only after the block.
+
+        It waits for a host-signalled event, which is yielded and signalled at the end.
+        """
+        gate = self.event(EventFlag.HOST)
+        self.raw.ok("stream.wait_event", stream, gate)
+        try:
+            yield gate
+        finally:
+            self.raw.ok("event.signal", gate, 0)
+
+    # ---- asking ----
+
+    def info(self, memory: int) -> Any:
+        """Return a buffer's `hal_memory_facts`."""
+        out = self.raw.out("hal_memory_facts")
+        self.raw.ok("memory.info", memory, out)
+        return out
+
+    def stats(self) -> Any:
+        """Return the device's `hal_memory_figures`."""
+        out = self.raw.out("hal_memory_figures")
+        self.raw.ok("memory.stats", self.device, out)
+        return out
+
+    def native(self, memory: int) -> int | None:
+        """Return the runtime's own handle of a buffer, or None when the port shows none."""
+        out = self.raw.out("uint64_t")
+        status = self.raw.call("memory.native_handle", memory, out)
+        return int(out[0]) if status == Status.OK else None
+
+    # ---- handles that are none ----
+
+    def no_device(self, kind: str) -> int:
+        """Return a handle that is no device: zero, invented, closed, or a stream's."""
+        if kind == "closed":
+            out = self.raw.out("hal_device")
+            self.raw.ok("device.open", self.index, out)
+            self.raw.ok("device.close", int(out[0]), LONG_NS)
+            return int(out[0])
+        return self._no_handle(kind)
+
+    def no_memory(self, kind: str) -> int:
+        """Return a handle that is no buffer: zero, invented, freed, or a device's."""
+        if kind == "freed":
+            return self._ended("memory.free", self.memory(64))
+        return self._no_handle(kind)
+
+    def no_stream(self, kind: str) -> int:
+        """Return a handle that is no stream: zero, invented, destroyed, or a device's."""
+        if kind == "destroyed":
+            return self._ended("stream.destroy", self.stream())
+        return self._no_handle(kind)
+
+    def no_event(self, kind: str) -> int:
+        """Return a handle that is no event: zero, invented, destroyed, or a stream's."""
+        if kind == "destroyed":
+            return self._ended("event.destroy", self.event())
+        return self._no_handle(kind)
+
+    def _ended(self, call: str, handle: int) -> int:
+        self.raw.ok(call, handle)
+        return handle
+
+    def _no_handle(self, kind: str) -> int:
+        made = {"a device's": lambda: self.device, "a stream's": self.stream}
+        if kind in made:
+            return made[kind]()
+        return {"zero": 0, "invented": 0x5A5A_5A5A_5A5A_5A5A}[kind]
 
     # ---- launching ----
 

@@ -1,0 +1,52 @@
+"""The harness's own exam, before any port is judged: does it see what is wrong?"""
+
+from __future__ import annotations
+
+from hal.certify.supervisor import Collected, HarnessError, Job, Supervisor
+
+__all__ = ["EXPECTED", "examine"]
+
+EXPECTED = {
+    "test_a_good_case_passes": "PASS",
+    "test_a_false_assertion_fails": "FAIL",
+    "test_an_exception_fails": "FAIL",
+    "test_a_failure_after_the_case_fails": "FAIL",
+    "test_an_exit_from_python_fails": "FAIL",
+    "test_a_skip_without_a_capability_fails": "FAIL",
+    "test_wrong_numbers_fail": "FAIL",
+    "test_a_missing_nan_fails": "FAIL",
+    "test_an_invented_nan_fails": "FAIL",
+    "test_right_numbers_pass": "PASS",
+    "test_a_crash_is_a_crash": "CRASH",
+    "test_a_crash_that_says_unsupported_is_a_crash": "CRASH",
+    "test_an_exit_without_a_result_is_a_crash": "CRASH",
+    "test_a_hang_is_a_hang": "HANG",
+}
+"""What each control must end with."""
+
+
+def examine(supervisor: Supervisor, controls: list[Collected]) -> None:
+    """Run the controls: does the harness see a failure, a crash, a hang, a wrong number?
+
+    Raises:
+        HarnessError: a control ended in another way than it must.
+    """
+    from hal.testing.tolerance import self_check
+
+    seen: dict[str, str] = {}
+    supervisor.run(
+        [Job([case]) for case in controls],
+        lambda _, case, result: seen.update({case.id.partition("::")[2]: result["status"]}),
+    )
+    wrong = [
+        f"{name} ended with {seen.get(name, 'nothing')}, it must end with {want}"
+        for name, want in EXPECTED.items()
+        if seen.get(name) != want
+    ]
+    wrong += self_check()
+    if wrong:
+        raise HarnessError(
+            "the harness does not see what is wrong: " + "; ".join(wrong),
+            call="hal-certify",
+            next_step="No port can be judged by it. Reinstall hal-sdk, or report this.",
+        )
