@@ -8,6 +8,7 @@
 | `layer` | a `Rig` over the validate layer, with a device of its own: for host rules |
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
 | `hcd` | what the HCD claims (`Hcd`) |
+| `numerics` | what the HCD declares weaker, for `close` |
 | `rng` | NumPy's generator, seeded by case id, suite, run seed and nonce |
 | `vil` | VIL text to image bytes |
 | `capability` | `capability("features.peer")`: go on only when the chip has it |
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hal.testing.session import Session
+    from hal.testing.tolerance import Numerics
 
 __all__ = ["Hcd", "settings"]
 
@@ -76,6 +78,14 @@ def settings() -> Session:
 def hcd(settings: Session) -> Hcd:
     """What the HCD claims."""
     return Hcd(settings)
+
+
+@pytest.fixture(scope="session")
+def numerics(settings: Session) -> Numerics:
+    """What the HCD declares weaker; pass it to `close`."""
+    from hal.testing.tolerance import Numerics
+
+    return Numerics.of(settings.flat)
 
 
 @pytest.fixture
