@@ -32,15 +32,26 @@ const char *stack_status(int32_t status);
 Compile = Callable[..., None]
 
 
+def compiler(cpp: bool) -> list[str]:
+    """The command of the C or C++ compiler: CC and CXX, else what the machine has.
+
+    A CC of `python3 -m ziglang cc` brings its C++ compiler along.
+    """
+    cc = os.environ.get("CC", "cc")
+    zig = cc.removesuffix("cc") + "c++" if "zig" in cc else ""
+    names = [os.environ.get("CXX") or zig, "c++", "g++", "clang++"] if cpp else [cc, "gcc", "clang"]
+    found = next((name for name in names if name and shutil.which(name.split()[0])), None)
+    assert found, f"no compiler: set {'CXX' if cpp else 'CC'} or install {'g++' if cpp else 'gcc'}"
+    return found.split()
+
+
 @pytest.fixture(scope="session")
 def compile_c() -> Compile:
     """Call the C (or, for .cpp, C++) compiler with all warnings as errors."""
 
     def call(*arguments: str | Path) -> None:
         cpp = any(str(word).endswith(".cpp") for word in arguments)
-        compiler = os.environ.get("CXX" if cpp else "CC", "c++" if cpp else "cc")
-        assert shutil.which(compiler.split()[0]), f"{compiler}: no such compiler"
-        words = [*compiler.split(), *WARNINGS, f"-I{ROOT / 'include'}", *map(str, arguments)]
+        words = [*compiler(cpp), *WARNINGS, f"-I{ROOT / 'include'}", *map(str, arguments)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
