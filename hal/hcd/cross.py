@@ -186,9 +186,10 @@ def _compute(checker: Checker) -> None:
         for row, operation in items(part, "operations"):
             path = f"compute.{name}.operations.{row}"
             for key in ("dtype", "a", "b", "acc", "out"):
-                node = at(operation, key)
-                if node is not None and node.value not in dtypes and node.value != "tf32":
-                    what = f"computes in {one_line(node.value)}, which is no entry of dtypes"
+                name_of_type = text(operation, key)
+                if name_of_type and name_of_type not in dtypes and name_of_type != "tf32":
+                    what = f"computes in {one_line(name_of_type)}, which is no entry of dtypes"
+                    node = at(operation, key) or operation
                     checker.refuse(node, f"{path}.{key}", f"{what}; add it there")
 
 

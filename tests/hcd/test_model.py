@@ -97,8 +97,8 @@ def test_origin_goes_through_extends(child: Child) -> None:
 
 
 def test_file_beside_may_be_extended_and_circles_are_refused(tmp_path: Path) -> None:
-    for name, parent in (("a", "b"), ("b", "c"), ("c", "a")):
-        text = f'hcd_version: "1.0"\nextends: ./{name and parent}.yaml\n'
+    for name, parent in ("ab", "bc", "ca"):
+        text = f'hcd_version: "1.0"\nextends: ./{parent}.yaml\n'
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(HcdError, match=r"goes in a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml"):
         load(tmp_path / "a.yaml")
@@ -173,7 +173,7 @@ def test_wrong_flat_text_is_refused(text: bytes) -> None:
 
 def test_provenance_of_a_number_is_the_longest_pattern(child: Child) -> None:
     hcd = child(
-        "provenance: {spm: {covers: ['memory.spm.*', 'clocks.*'], source: measured, reference: x}}\n"
+        "provenance: {x: {covers: ['memory.spm.*', 'clocks.*'], source: measured, reference: x}}\n"
     )
     assert hcd.provenance("memory.spm.latency_cycles") == "measured"
     assert hcd.provenance("memory.dram.latency_ns") == "estimated"
