@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hal import dtypes
-from hal.errors import InvalidHandle, OutOfRange, UsageError
+from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError
 from hal.port.native import CData, ffi, lib
 from hal.port.owned import Owned
 
@@ -140,7 +140,7 @@ class Buffer(Region):
                 call="memory.alloc",
             )
         if not 0 < size < 2**64 or not 0 <= alignment < 2**64:
-            raise OutOfRange(
+            raise InvalidValue(
                 f"bytes is {size} and alignment {alignment}; at least 1 and 0 are needed",
                 call="memory.alloc",
                 device=device.name,
