@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit.h"
+#include "kit_tables.h"
 
 // What the port is without a description from the host: the least that every chip offers.
 static const char default_hcd[] =
@@ -88,7 +88,9 @@ static void write_overlay(void) {
   }
   if (memory != NULL) {
     at += snprintf(machine.overlay + at, sizeof(machine.overlay) - (size_t)at,
-                   "memory.%.64s.capacity_bytes\t%llu\n", memory,
+                   "execution.limits.allocation_bytes_max\t%llu\n"
+                   "memory.%.64s.capacity_bytes\t%llu\n",
+                   (unsigned long long)machine.memory_bytes, memory,
                    (unsigned long long)machine.memory_bytes);
   }
   if (core != NULL) {
@@ -143,78 +145,19 @@ static const kit_port port = {
     .hooks = {.start = start, .device_count = device_count, .device_facts = device_facts},
 };
 
-static const hal_port_table port_table = {
-    .size = sizeof(port_table),
-    .init = kit_port_init,
-    .shutdown = kit_port_shutdown,
-    .get_info = kit_port_get_info,
-    .device_count = kit_port_device_count,
-    .last_error = kit_port_last_error,
-};
-static const hal_device_table device_table = {
-    .size = sizeof(device_table),
-    .open = kit_device_open,
-    .close = kit_device_close,
-    .get_i64 = kit_device_get_i64,
-    .get_str = kit_device_get_str,
-    .synchronize = kit_device_synchronize,
-};
-static const hal_memory_table memory_table = {
-    .size = sizeof(memory_table),
-    .alloc = kit_memory_alloc,
-    .free = kit_memory_free,
-    .info = kit_memory_info,
-    .stats = kit_memory_stats,
-    .host_alloc = kit_memory_host_alloc,
-    .host_free = kit_memory_host_free,
-    .wrap = kit_memory_wrap,
-    .native_handle = kit_memory_native_handle,
-};
-static const hal_transfer_table transfer_table = {
-    .size = sizeof(transfer_table),
-    .copy = kit_transfer_copy,
-    .fill = kit_transfer_fill,
-};
-static const hal_stream_table stream_table = {
-    .size = sizeof(stream_table),
-    .create = kit_stream_create,
-    .destroy = kit_stream_destroy,
-    .query = kit_stream_query,
-    .synchronize = kit_stream_synchronize,
-    .wait_event = kit_stream_wait_event,
-    .host_call = kit_stream_host_call,
-};
-static const hal_event_table event_table = {
-    .size = sizeof(event_table),
-    .create = kit_event_create,
-    .destroy = kit_event_destroy,
-    .record = kit_event_record,
-    .query = kit_event_query,
-    .synchronize = kit_event_synchronize,
-    .signal = kit_event_signal,
-    .elapsed_ns = kit_event_elapsed_ns,
-};
-static const hal_module_table module_table = {
-    .size = sizeof(module_table),
-    .load = kit_module_load,
-    .unload = kit_module_unload,
-    .get_kernel = kit_module_get_kernel,
-    .kernel_info = kit_module_kernel_info,
-};
-static const hal_launch_table launch_table = {
-    .size = sizeof(launch_table),
-    .launch = kit_launch_launch,
-};
+static const hal_port_table port_table = {KIT_PORT};
+static const hal_device_table device_table = {KIT_DEVICE};
+static const hal_memory_table memory_table = {KIT_MEMORY, .wrap = kit_memory_wrap,
+                                              .native_handle = kit_memory_native_handle};
+static const hal_transfer_table transfer_table = {KIT_TRANSFER};
+static const hal_stream_table stream_table = {KIT_STREAM, .host_call = kit_stream_host_call};
+static const hal_event_table event_table = {KIT_EVENT};
+static const hal_module_table module_table = {KIT_MODULE};
+static const hal_launch_table launch_table = {KIT_LAUNCH};
 static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
 static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
 static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
-static const hal_profile_table profile_table = {
-    .size = sizeof(profile_table),
-    .clock = kit_profile_clock,
-    .start = kit_profile_start,
-    .stop = kit_profile_stop,
-    .drain = kit_profile_drain,
-};
+static const hal_profile_table profile_table = {KIT_PROFILE};
 
 static const hal_port_root root = {
     .size = sizeof(root),

@@ -1,0 +1,252 @@
+// The simulated chip: a port that takes any chip's description and becomes that chip. Results are
+// exact (the kit's VIL interpreter); times are virtual and come from the description.
+//
+// A description of the kind `system` gives one device for each of its chips; the text then holds
+// the lines of device ID's chip as `devices.ID.hcd.PATH`.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kit_tables.h"
+#include "sim.h"
+
+typedef struct chip {
+  char id[128];  // In the system; empty for a chip alone.
+  char name[300];
+  char reference[300];
+  kit_hcd *owned;  // Of a system's device.
+  const kit_hcd *hcd;
+  uint64_t memory_bytes, alignment_bytes;
+  sim_rates rates;
+} chip;
+
+static struct {
+  chip *chips;
+  uint32_t count;
+  sim_route *routes;  // count × count.
+} simulated;
+
+static int32_t read_chip(chip *self) {
+  const char *vendor = kit_hcd_text(self->hcd, "identity.vendor");
+  const char *product = kit_hcd_text(self->hcd, "identity.product");
+  snprintf(self->reference, sizeof(self->reference), "%.120s/%.120s", vendor ? vendor : "unknown",
+           product ? product : "unknown");
+  snprintf(self->name, sizeof(self->name), "simulated %.250s%s%.30s", self->reference,
+           self->id[0] != '\0' ? " " : "", self->id);
+  int32_t status = sim_read_rates(self->hcd, &self->rates);
+  if (status != HAL_OK) {
+    return status;
+  }
+  const char *buffers = kit_hcd_text(self->hcd, "execution.buffers");
+  char path[300];
+  int64_t bytes = 0;
+  snprintf(path, sizeof(path), "memory.%.200s.capacity_bytes", buffers);
+  if (!kit_hcd_i64(self->hcd, path, &bytes) || bytes <= 0) {
+    return kit_fail(HAL_ERROR_NOT_FOUND, "the description of %s lacks %s", self->reference, path);
+  }
+  self->memory_bytes = (uint64_t)bytes;
+  int64_t alignment = 64;
+  snprintf(path, sizeof(path), "memory.%.200s.alignment_bytes", buffers);
+  kit_hcd_i64(self->hcd, path, &alignment);
+  self->alignment_bytes =
+      alignment > 0 && (alignment & (alignment - 1)) == 0 ? (uint64_t)alignment : 64;
+  return HAL_OK;
+}
+
+static uint32_t count_devices(const kit_hcd *hcd, int is_system) {
+  if (!is_system) {
+    return 1;
+  }
+  uint32_t count = 0;
+  char id[128];
+  for (size_t cursor = 0; kit_hcd_next_id(hcd, "devices", &cursor, id, sizeof(id));) {
+    ++count;
+  }
+  return count;
+}
+
+static int32_t read_system(const kit_hcd *system) {
+  size_t cursor = 0;
+  for (uint32_t i = 0; i < simulated.count; ++i) {
+    chip *self = &simulated.chips[i];
+    char prefix[160];
+    kit_hcd_next_id(system, "devices", &cursor, self->id, sizeof(self->id));
+    snprintf(prefix, sizeof(prefix), "devices.%.120s.hcd.", self->id);
+    self->owned = kit_hcd_subtree(system, prefix);
+    self->hcd = self->owned;
+    if (kit_hcd_count(self->owned) == 0) {
+      return kit_fail(HAL_ERROR_NOT_FOUND,
+                      "the system's text has no lines %s… for the chip of device %s", prefix,
+                      self->id);
+    }
+    int32_t status = read_chip(self);
+    if (status != HAL_OK) {
+      return status;
+    }
+  }
+  for (uint32_t from = 0; from < simulated.count; ++from) {
+    for (uint32_t to = 0; to < simulated.count; ++to) {
+      if (from != to) {
+        simulated.routes[from * simulated.count + to] =
+            sim_find_route(system, simulated.chips[from].id, simulated.chips[to].id);
+      }
+    }
+  }
+  return HAL_OK;
+}
+
+static void stop(void) {
+  for (uint32_t i = 0; i < simulated.count; ++i) {
+    kit_hcd_free(simulated.chips[i].owned);
+  }
+  free(simulated.chips);
+  free(simulated.routes);
+  memset(&simulated, 0, sizeof(simulated));
+}
+
+static int32_t start(void) {
+  const kit_hcd *hcd = kit_host_hcd();
+  const char *kind = kit_hcd_text(hcd, "kind");
+  int is_system = kind != NULL && strcmp(kind, "system") == 0;
+  uint32_t count = count_devices(hcd, is_system);
+  if (count == 0 || count > SIM_MOST_DEVICES) {
+    return kit_fail(HAL_ERROR_UNSUPPORTED, "the system has %u devices; 1 to %d can be simulated",
+                    count, SIM_MOST_DEVICES);
+  }
+  simulated.chips = calloc(count, sizeof(*simulated.chips));
+  simulated.routes = calloc((size_t)count * count, sizeof(*simulated.routes));
+  if (simulated.chips == NULL || simulated.routes == NULL) {
+    stop();
+    return kit_fail(HAL_ERROR_INTERNAL, "no host memory for %u chips", count);
+  }
+  simulated.count = count;
+  int32_t status;
+  if (is_system) {
+    status = read_system(hcd);
+  } else {
+    simulated.chips[0].hcd = hcd;
+    status = read_chip(&simulated.chips[0]);
+  }
+  if (status != HAL_OK) {
+    stop();
+    return status;
+  }
+  kit_host_fence(1);  // The host cannot read device memory, as with a real chip.
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  kit_host_threads(processors > 1 ? (uint32_t)processors - 1 : 0);
+  return HAL_OK;
+}
+
+static uint32_t device_count(void) {
+  return simulated.count;
+}
+
+static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
+  const chip *self = &simulated.chips[index];
+  *out_facts = (kit_device_facts){.name = self->name,
+                                  .hcd_ref = self->reference,
+                                  .hcd_overlay = "",
+                                  .hcd = self->hcd,
+                                  .memory_bytes = self->memory_bytes,
+                                  .alignment_bytes = self->alignment_bytes};
+  return HAL_OK;
+}
+
+static sim_route route(uint32_t from, uint32_t to) {
+  if (from != to) {
+    return simulated.routes[from * simulated.count + to];
+  }
+  const sim_rates *rates = &simulated.chips[from].rates;
+  return (sim_route){1, rates->memory_bytes_per_s / 2, rates->memory_latency_ns};
+}
+
+static uint64_t duration_ns(kit_device *device, const kit_operation *operation) {
+  const sim_rates *rates = &simulated.chips[kit_device_index(device)].rates;
+  if (operation->kind != KIT_COPY_PEER) {
+    return sim_duration_ns(rates, operation);
+  }
+  uint32_t from = kit_device_index(kit_memory_device(operation->source.memory));
+  uint32_t to = kit_device_index(kit_memory_device(operation->target.memory));
+  sim_route way = route(from, to);
+  double bytes = (double)operation->source.bytes;
+  double bytes_per_s = way.bytes_per_s;
+  if (!way.exists) {  // Through the host: out of one device, into the other.
+    double out = simulated.chips[from].rates.host_bytes_per_s;
+    double in = simulated.chips[to].rates.host_bytes_per_s;
+    bytes_per_s = 1 / (1 / out + 1 / in);
+  }
+  return (uint64_t)(rates->copy_setup_ns + way.latency_ns +
+                    (bytes_per_s > 0 ? bytes * 1e9 / bytes_per_s : 0));
+}
+
+static int32_t peer_info(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value) {
+  sim_route way = route(index, peer);
+  switch (key) {
+    case HAL_PEER_ACCESS:
+      *out_value = way.exists;
+      return HAL_OK;
+    case HAL_PEER_BANDWIDTH:
+      *out_value = (int64_t)way.bytes_per_s;
+      return HAL_OK;
+    case HAL_PEER_LATENCY:
+      *out_value = (int64_t)way.latency_ns;
+      return HAL_OK;
+    default:
+      return HAL_ERROR_NOT_FOUND;
+  }
+}
+
+static const kit_port port = {
+    .name = "sim",
+    .version = "1.0.0",
+    .runtime = "",
+    .runs_on = "device",
+    .format = "vil.v1",
+    .hooks = {.start = start,
+              .stop = stop,
+              .device_count = device_count,
+              .device_facts = device_facts,
+              .duration_ns = duration_ns,
+              .peer_info = peer_info},
+};
+
+static const hal_port_table port_table = {KIT_PORT};
+static const hal_device_table device_table = {KIT_DEVICE, .peer_info = kit_device_peer_info};
+static const hal_memory_table memory_table = {KIT_MEMORY};
+static const hal_transfer_table transfer_table = {KIT_TRANSFER,
+                                                  .copy_peer = kit_transfer_copy_peer};
+static const hal_stream_table stream_table = {KIT_STREAM};
+static const hal_event_table event_table = {KIT_EVENT};
+static const hal_module_table module_table = {KIT_MODULE};
+static const hal_launch_table launch_table = {KIT_LAUNCH};
+static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
+static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
+static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
+static const hal_profile_table profile_table = {KIT_PROFILE};
+
+static const hal_port_root root = {
+    .size = sizeof(root),
+    .abi_major = HAL_ABI_MAJOR,
+    .abi_minor = HAL_ABI_MINOR,
+    .name = "sim",
+    .vendor = "hal",
+    .version = "1.0.0",
+    .build_id = "1.0.0",
+    .port = &port_table,
+    .device = &device_table,
+    .memory = &memory_table,
+    .transfer = &transfer_table,
+    .stream = &stream_table,
+    .event = &event_table,
+    .module = &module_table,
+    .launch = &launch_table,
+    .operators = &operator_table,
+    .graph = &graph_table,
+    .collective = &collective_table,
+    .profile = &profile_table,
+};
+
+int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
+  return kit_entry(&port, &root, host_major, host_minor, out_root);
+}
