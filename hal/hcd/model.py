@@ -12,7 +12,7 @@ from hal.errors import HcdError
 from hal.hcd import flat, resolve
 from hal.hcd import schema as language
 from hal.hcd.accept import accepts
-from hal.hcd.cross import cross_check, pattern
+from hal.hcd.cross import OVERLAY, cross_check, pattern
 from hal.hcd.scan import Mark, Node, Problem, one_line, raise_problems
 from hal.hcd.schema import Schema
 
@@ -127,7 +127,7 @@ class Hcd:
             HcdError: a path is unknown, or the result is wrong.
         """
         if isinstance(values, str):
-            lines = flat.parse_lines(values, "<overlay>")
+            lines = flat.parse_lines(values, OVERLAY)
             kind = self._schema_kind
             values = {
                 path: flat.value_of(language.leaf_at(kind, path), text)
@@ -282,7 +282,7 @@ def _copy(node: Node) -> Node:
 
 def _set(node: Node, schema: Schema, keys: list[str], value: Any) -> None:
     """Sets one leaf of a tree, making the objects on the way."""
-    mark = Mark("<overlay>", 1, 1)
+    mark = Mark(OVERLAY, 1, 1)
     key, rest = keys[0], keys[1:]
     if language.is_object_list(schema):
         found = _walk(node, key)

@@ -102,3 +102,14 @@ def test_profile_names_what_is_lacking() -> None:
 
 def test_generated_files_are_fresh() -> None:
     assert call("docs", "--check").exit_code == 0
+
+
+def test_example_of_the_guide_is_right(root: Path, tmp_path: Path) -> None:
+    guide = (root / "docs" / "hcd.md").read_text(encoding="utf-8")
+    file = tmp_path / "acme-x1.hcd.yaml"
+    file.write_text(guide.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    hcd = load(file)
+    assert hcd.name == "acme/x1"
+    assert hcd["units.core.count"] == 8
+    assert hcd.provenance("memory.dram.bandwidth_bytes_per_s") == "datasheet"
+    assert "compute.cube.operations.f64" not in hcd

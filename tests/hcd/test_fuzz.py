@@ -22,7 +22,7 @@ from hal.hcd.scan import Mark, Node, decode, scan
 from hal.hcd.schema import KINDS, schema
 
 FUZZ = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -140,6 +140,11 @@ def test_overlay_replaces_leaves_and_is_checked_again() -> None:
     assert same["features.graph"] is True
 
 
+def test_machine_smaller_than_its_description_is_no_mistake() -> None:
+    hcd = load("hal/cpu").overlay({"memory.dram.capacity_bytes": 2**20})
+    assert hcd["execution.limits.allocation_bytes_max"] == 2**32
+
+
 @pytest.mark.parametrize(
     ("overlay", "part"),
     [
