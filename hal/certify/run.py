@@ -114,12 +114,7 @@ def certify(options: Options) -> Run:
         UsageError, HcdError: the wish makes no sense (exit code 2).
         HarnessError: the suite cannot be believed (exit code 3).
     """
-    from hal.testing.target import find
-
     _check(options)
-    target = find(options.port, hcd=options.hcd)
-    if options.device is None:
-        options.device = target.index
     started = time.time()
     with Supervisor(
         options.suite,
@@ -127,9 +122,7 @@ def certify(options: Options) -> Run:
         jobs=options.workers,
         server=options.server,
     ) as supervisor:
-        found = preflight(target, options.device, _keys())
-        flat, hash_, problem = _describe(target, found)
-        found.problem = found.problem or problem
+        target, found, flat, hash_ = look(options)
         cases = supervisor.collect()
         required = read_required(options.suite, options.tier)
         check_suite(cases, required, options.suite)
@@ -144,6 +137,25 @@ def certify(options: Options) -> Run:
     run.environment["seconds"] = round(time.time() - started, 3)
     _judge(run)
     return run
+
+
+def look(options: Options) -> tuple[Target, Preflight, dict[str, str], str]:
+    """Find the port, look at it, and return it with its flat HCD and the HCD's hash.
+
+    `options.device` is filled in when the port's name gave it.
+
+    Raises:
+        UsageError, HcdError: there is no such port, or its HCD is wrong.
+    """
+    from hal.testing.target import find
+
+    target = find(options.port, hcd=options.hcd)
+    if options.device is None:
+        options.device = target.index
+    found = preflight(target, options.device, _keys())
+    flat, hash_, problem = _describe(target, found)
+    found.problem = found.problem or problem
+    return target, found, flat, hash_
 
 
 def _check(options: Options) -> None:
@@ -308,14 +320,14 @@ def _jobs(cases: Sequence[Collected], size: int) -> list[Job]:
     return jobs
 
 
-def session_of(run: Run) -> dict[str, Any]:
+def session_of(options: Options, target: Target, flat: dict[str, str]) -> dict[str, Any]:
     """Return what the server passes to every child."""
     return {
-        "target": asdict(run.target),
-        "device_index": run.options.device or 0,
-        "seed": run.options.seed,
-        "nonce": run.options.nonce,
-        "flat": run.flat,
+        "target": asdict(target),
+        "device_index": options.device or 0,
+        "seed": options.seed,
+        "nonce": options.nonce,
+        "flat": flat,
     }
 
 
@@ -328,7 +340,7 @@ def _run_cases(run: Run, supervisor: Supervisor) -> None:
             file.truncate(reading.good_bytes)
     done = outcome.latest(reading.results)
     cases = [case for case in cases if done.get(case.id, _NONE)["status"] == outcome.NOT_RUN]
-    supervisor.use(session_of(run))
+    supervisor.use(session_of(run.options, run.target, run.flat))
     writer = outcome.Writer(run.results_path, reading.chain)
     title = f"{run.preflight.facts.get('name', run.target.name)}, tier {run.options.tier}"
     left = {case.id for case in cases}

@@ -14,10 +14,10 @@ __all__ = [
     "paths_of",
     "read_required",
     "required_hash",
+    "required_lists",
     "suite_folder",
     "suite_hash",
     "uncovered_rules",
-    "required_lists",
 ]
 
 CONTROLS = Path(__file__).with_name("controls.py")

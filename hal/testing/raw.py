@@ -145,6 +145,11 @@ class Raw:
         notes.call = name
         record.breadcrumb(name)
         status = int(function(self.port, *arguments))
+        if record.is_traced():
+            print(
+                f"  {name}({', '.join(map(_shown, arguments))}) -> {status_name(status)}",
+                flush=True,
+            )
         if status < 0:
             self.bad_statuses += 1
         if status not in _STATUSES:
@@ -374,6 +379,13 @@ class Raw:
         self._outs.clear()
         self._kept.clear()
         return failed
+
+
+def _shown(argument: Any) -> str:
+    """Show an argument of a traced call."""
+    if isinstance(argument, int):
+        return hex(argument) if argument > 4096 else str(argument)
+    return str(argument).replace("<cdata ", "<").replace("'", "")
 
 
 _STATUSES = {int(status) for status in Status}

@@ -9,7 +9,16 @@ import mmap
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CapabilityAbsent", "Record", "begin", "breadcrumb", "current", "share_breadcrumb"]
+__all__ = [
+    "CapabilityAbsent",
+    "Record",
+    "begin",
+    "breadcrumb",
+    "current",
+    "is_traced",
+    "share_breadcrumb",
+    "trace_calls",
+]
 
 BREADCRUMB_BYTES = 64
 
@@ -83,3 +92,17 @@ def breadcrumb(text: str) -> None:
     """Leave the name of the call that is about to be made where the parent can read it."""
     if _crumb is not None:
         _crumb[:BREADCRUMB_BYTES] = text.encode()[:BREADCRUMB_BYTES].ljust(BREADCRUMB_BYTES, b"\0")
+
+
+_is_traced = False
+
+
+def trace_calls(wanted: bool) -> None:
+    """Print each call into the port from now on, or no longer."""
+    global _is_traced
+    _is_traced = wanted
+
+
+def is_traced() -> bool:
+    """Tell whether calls are printed."""
+    return _is_traced
