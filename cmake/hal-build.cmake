@@ -43,6 +43,11 @@ function(hal_project_port target)
   endif()
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
   hal_install(TARGETS ${target} LIBRARY DESTINATION hal/_lib)
+  set(_hcd "${CMAKE_CURRENT_SOURCE_DIR}/${target}.hcd.yaml") # what the port is loaded with, else its own
+  if(EXISTS "${_hcd}")
+    configure_file("${_hcd}" "${HAL_LIB_OUTPUT}/${target}.hcd.yaml" COPYONLY)
+    hal_install(FILES "${_hcd}" DESTINATION hal/_lib)
+  endif()
 endfunction()
 
 function(hal_add_headers)

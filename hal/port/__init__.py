@@ -402,11 +402,12 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
 
 def _check_port(port: Port) -> None:
     """Hold the descriptions of the port's devices against its functions."""
-    if port.hcd is not None and port.hcd.kind == "chip":
-        description.check_claims(port.hcd, port.has, port=port.name)
+    if port.hcd is None:
+        if port.device_count:
+            port.device(0).close()
         return
-    if port.device_count:
-        port.device(0).close()
+    for chip in {hcd.sha256: hcd for hcd in description.chips_of(port.hcd)}.values():
+        description.check_claims(chip, port.has, port=port.name)
 
 
 @atexit.register

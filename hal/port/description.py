@@ -66,8 +66,9 @@ def resolve_reference(reference: str, overlay: str, folder: Path, given: Hcd | N
         given: The description that the port was loaded with; used when the reference is its name.
     """
     beside = folder / reference
-    if given is not None and given.kind == "chip" and reference in _names(given):
-        hcd = given
+    known = given and next((c for c in chips_of(given) if reference in _names(c)), None)
+    if known:
+        hcd = known
     elif beside.is_file():
         hcd = load(beside)
     else:
@@ -106,18 +107,27 @@ def check_claims(hcd: Hcd, is_native: Callable[[str], bool], *, port: str) -> No
         )
 
 
-def flat_text(hcd: Hcd, folder: Path | None = None) -> bytes:
+def flat_text(hcd: Hcd) -> bytes:
     """The text that a port gets at init: the flat form; a system's chips come with it.
 
-    A line of the chip of device ID is written as `devices.ID.hcd.PATH`.
+    A line of the chip of device ID is written as `devices.ID.hcd.PATH`. Errors are HcdErrors.
     """
     if hcd.kind != "system":
         return hcd.flat()
     lines = hcd.flat().splitlines(keepends=True)
-    for device in hcd.get("devices", []):
-        reference = device["chip"]
-        beside = Path(hcd.file).parent / reference
-        chip = load(beside if beside.is_file() else reference)
-        prefix = f"devices.{device['id']}.hcd.".encode()
+    for device, chip in zip(hcd.ids("devices"), chips_of(hcd), strict=True):
+        prefix = f"devices.{device}.hcd.".encode()
         lines += [prefix + line for line in chip.flat().splitlines(keepends=True)]
     return b"".join(sorted(lines))
+
+
+def chips_of(hcd: Hcd) -> list[Hcd]:
+    """The chip itself, or the chips of a system in the order of its devices."""
+    if hcd.kind != "system":
+        return [hcd]
+    folder, loaded = Path(hcd.file).parent, dict[str, Hcd]()
+    for device in hcd.get("devices", []):
+        name = device["chip"]
+        if name not in loaded:
+            loaded[name] = load(folder / name if (folder / name).is_file() else name)
+    return [loaded[device["chip"]] for device in hcd.get("devices", [])]

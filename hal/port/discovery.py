@@ -167,7 +167,7 @@ def _from_packages() -> Iterator[Candidate]:
             continue
         path = _package_file(module, file)
         if path is None:
-            problem = f"{package} announces {value}, and that file does not exist"
+            problem = f"it announces {value}, and that file does not exist"
             yield Candidate(name, source, None, None, problem)
         else:
             yield Candidate(name, source, path, _one_hcd(path, path.parent))

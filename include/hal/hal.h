@@ -258,7 +258,9 @@ typedef struct hal_device_table {
   // Every port answers `device.memory_bytes` (total bytes), `device.offset_alignment_bytes` (of a
   // memory_ref), `device.argument_limit`, `device.stream_limit` (0 means only memory limits it),
   // each `features.<name>` (0 or 1) and each `dtypes.<type>.compute` (0 none, 1 emulated, 2 native)
-  // of its HCD. Other keys may answer NOT_FOUND.
+  // of its HCD. Other keys may answer NOT_FOUND. A port that shows addresses through
+  // `memory.native_handle` may answer `device.dlpack_type`, DLPack's number for the kind of memory
+  // (1: the host's), and `device.dlpack_id`; arrays are then shared with other frameworks.
   //   device (in): The device.
   //   key (in): The key.
   //   out_value (out): The value, in the key's own unit.

@@ -131,6 +131,7 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
       .hcd = kit_host_hcd(),
       .memory_bytes = machine.memory_bytes,
       .alignment_bytes = 64,
+      .dlpack_type = kit_host_is_fenced() ? 0 : 1,  // kDLCPU
   };
   return HAL_OK;
 }

@@ -248,6 +248,8 @@ static int run_time_value(const kit_chip *chip, const char *key, int64_t *out) {
   } else if (strcmp(key, "device.stream_limit") == 0) {
     *out = 0;
     kit_hcd_i64(chip->hcd, "execution.limits.stream_count_max", out);
+  } else if (strcmp(key, "device.dlpack_type") == 0 && chip->facts.dlpack_type != 0) {
+    *out = chip->facts.dlpack_type;
   } else {
     return 0;
   }

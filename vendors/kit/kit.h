@@ -86,6 +86,7 @@ typedef struct kit_device_facts {
   const kit_hcd *hcd;        // The device's description without the overlay.
   uint64_t memory_bytes;     // Bytes that buffers can use.
   uint64_t alignment_bytes;  // Of a buffer that asks for none; a power of two.
+  int64_t dlpack_type;       // DLPack's number for what native_handle shows; 0: not for others.
 } kit_device_facts;
 
 // What the port does. A hook that is NULL takes the kit's own way for memory that the host can
