@@ -56,7 +56,8 @@ def _short(value: Any) -> str:
 
 def _changes(before: Results, after: Results) -> tuple[list[str], list[str]]:
     """Return the cases that got worse and those that got better."""
-    worse, better = [], []
+    worse: list[str] = []
+    better: list[str] = []
     for name in sorted(before.keys() & after.keys()):
         one, two = before[name]["status"], after[name]["status"]
         if one != two:

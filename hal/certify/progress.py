@@ -82,6 +82,12 @@ class Progress:
         if status in outcome.BAD:
             first = result["message"].splitlines()[0] if result["message"] else ""
             self._show(f"{status:5} {result['id']}: {first[:160]}")
+        self.step()
+
+    def step(self) -> None:
+        """Show that one more is done; who calls it alone counts for itself."""
+        if self.quiet:
+            return
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, advance=1, counts=self._text())
         elif time.monotonic() - self._last >= PLAIN_EVERY_S:

@@ -17,3 +17,8 @@ def write_report(
     """Write the report."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(str(certificate["predicate"]["verdict"]), encoding="utf-8")
+
+
+def write_kill_matrix(matrix: dict[str, Any], path: Path) -> None:
+    """Write the kill matrix as HTML."""
+    path.write_text(str(matrix["counts"]), encoding="utf-8")

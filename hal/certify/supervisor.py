@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,11 +196,10 @@ class Supervisor:
         Raises:
             HarnessError: the server died or went silent.
         """
-        waiting = deque(job for job in jobs if job.cases)
+        waiting: deque[Job] = deque()
+        source = iter(jobs)
         clocks = _Clocks()
-        while waiting or self._running:
-            while waiting and len(self._running) < self.jobs:
-                self._start(waiting.popleft())
+        while self._fill(waiting, source) or self._running:
             event = self._next(0.2)
             if event is None:
                 if self._process.poll() is not None:
@@ -211,6 +210,16 @@ class Supervisor:
             self.clock_jump_s = max(self.clock_jump_s, clocks.jump_s())
             if tick is not None:
                 tick()
+
+    def _fill(self, waiting: deque[Job], source: Iterator[Job]) -> bool:
+        """Start jobs while there is room; return whether some may be left."""
+        while len(self._running) < self.jobs:
+            job = waiting.popleft() if waiting else next(source, None)
+            if job is None:
+                return False
+            if job.cases:
+                self._start(job)
+        return True
 
     def _start(self, job: Job) -> None:
         self._count += 1

@@ -32,7 +32,8 @@ def _lines(predicate: dict[str, Any]) -> Iterator[str]:
     port, digests = predicate["port"], predicate["digests"]
     yield f"{predicate['verdict']}  tier {predicate['tier']}  {predicate['claim']}"
     yield from (f"  {reason}" for reason in predicate["reasons"])
-    yield f"port      {port['name']} {port['version']} by {port['vendor'] or '?'}, ABI {port['abi']}"
+    vendor = port["vendor"] or "an unknown vendor"
+    yield f"port      {port['name']} {port['version']} by {vendor}, ABI {port['abi']}"
     yield f"device    {port['device_index']}: {port['device']}"
     counts = ", ".join(f"{count} {status}" for status, count in predicate["counts"].items())
     yield f"cases     {predicate['required']} required: {counts}"

@@ -5,7 +5,7 @@
         assert host.intact()
 
 The last byte of the buffer lies right before an inaccessible page, so a read or write past the end
-is a crash of the case and not silent luck. The bytes before the start hold 0xA5 and are compared.
+is a crash of the case and not silent luck. The bytes before the start hold 0xB7 and are compared.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedBuffer"]
 
-CANARY = 0xA5
+CANARY = 0xB7
 PAGE = mmap.PAGESIZE
 
 
 class GuardedBuffer:
-    """Host memory of `bytes` bytes that ends at an inaccessible page; starts full of 0xA5.
+    """Host memory of `bytes` bytes that ends at an inaccessible page; starts full of 0xB7.
 
     Attributes:
         bytes: Length.
@@ -37,7 +37,7 @@ class GuardedBuffer:
     def __init__(self, bytes: int) -> None:  # noqa: A002 - the unit is the name, as everywhere
         body = max(1, -(-bytes // PAGE)) * PAGE
         self._map = mmap.mmap(-1, body + 2 * PAGE)
-        self._map.write(b"\xa5" * (body + 2 * PAGE))
+        self._map.write(b"\xb7" * (body + 2 * PAGE))
         self._store = (ctypes.c_char * (body + 2 * PAGE)).from_buffer(self._map)
         self._base = ctypes.addressof(self._store)
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -60,9 +60,9 @@ class GuardedBuffer:
         return np.frombuffer(self._map, np.uint8, self.bytes, offset)
 
     def intact(self) -> bool:
-        """Tell whether the bytes before the start still hold 0xA5."""
+        """Tell whether the bytes before the start still hold 0xB7."""
         start = self.address - self._base
-        return bytes(self._map[PAGE:start]) == b"\xa5" * (start - PAGE)
+        return bytes(self._map[PAGE:start]) == b"\xb7" * (start - PAGE)
 
     def close(self) -> None:
         """Make the pages accessible again; the memory goes when the last array is gone."""

@@ -5,7 +5,7 @@
     out = raw.out("hal_memory")
     assert raw.call("memory.alloc", device, desc, out) == Status.OK
 
-Descriptors come with their size set. Out-parameters come filled with the byte 0xA5, with a guard
+Descriptors come with their size set. Out-parameters come filled with the byte 0xB7, with a guard
 behind them, so that `raw.untouched(out)` can tell whether a refused call wrote anything.
 """
 
@@ -21,7 +21,7 @@ from hal.testing.session import Target
 
 __all__ = ["CANARY", "LAYERS", "PortRefused", "Raw", "open", "open_target"]
 
-CANARY = 0xA5
+CANARY = 0xB7
 GUARD_BYTES = 64
 LAYERS = {"trace": 1, "validate": 2, "emulate": 4, "mutate": 8}
 OPEN_NO_INIT = 1
@@ -243,7 +243,7 @@ class Raw:
         return value
 
     def out(self, kind: str, *, size: int | None = None, count: int = 1) -> Any:
-        """Return an out-parameter full of 0xA5 with a guard behind it.
+        """Return an out-parameter full of 0xB7 with a guard behind it.
 
         Args:
             kind: A C type, as `hal_memory` or `uint64_t`, or a struct of the ABI, as

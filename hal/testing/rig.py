@@ -97,7 +97,7 @@ class Rig:
 
     def download(self, memory: int, bytes: int, *, offset: int = 0) -> bytes:  # noqa: A002
         """Return bytes of a buffer once the copy is through."""
-        host = bytearray(b"\xa5" * bytes)
+        host = bytearray(b"\xb7" * bytes)
         if bytes:
             desc = self.copy_desc(
                 Copy.DEVICE_TO_HOST,
