@@ -2,32 +2,41 @@
 #ifndef TESTS_NATIVE_KIT_FIXTURE_H_
 #define TESTS_NATIVE_KIT_FIXTURE_H_
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "expect.h"
 #include "kit.h"
 
-static int failures;
+enum { SECOND = 1000000000, TOTAL_BYTES = 16 << 20 };
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                                   \
-    }                                                                               \
-  } while (0)
+static inline uint32_t two_devices(void) {
+  return 2;
+}
 
-#define CHECK_EQUAL(actual, expected)                                                             \
-  do {                                                                                            \
-    long long actual_ = (long long)(actual);                                                      \
-    long long expected_ = (long long)(expected);                                                  \
-    if (actual_ != expected_) {                                                                   \
-      fprintf(stderr, "%s:%d: %s is %lld, expected %lld\n", __FILE__, __LINE__, #actual, actual_, \
-              expected_);                                                                         \
-      ++failures;                                                                                 \
-    }                                                                                             \
-  } while (0)
+static inline int32_t plain_facts(uint32_t index, kit_device_facts *out_facts) {
+  *out_facts = (kit_device_facts){.name = index == 0 ? "zero" : "one",
+                                  .hcd_ref = "test/chip",
+                                  .hcd_overlay = "features.peer\ttrue\n",
+                                  .hcd = kit_host_hcd(),
+                                  .memory_bytes = TOTAL_BYTES,
+                                  .alignment_bytes = 64};
+  return HAL_OK;
+}
+
+// The texts of a port for tests; a test adds its hooks.
+#define PLAIN_TEXTS \
+  .name = "test", .version = "0", .runtime = "", .runs_on = "host", .format = "vil.v1"
+
+static const hal_port_root plain_root = {.size = sizeof(plain_root), .name = "test"};
+
+static inline hal_device open_port(const kit_port *port) {
+  const hal_port_root *out = NULL;
+  hal_host host = {.size = sizeof(host), .abi_major = HAL_ABI_MAJOR};
+  EQUAL(kit_entry(port, &plain_root, HAL_ABI_MAJOR, 0, &out), HAL_OK);
+  TRUE(out == &plain_root);
+  EQUAL(kit_port_init(&host), HAL_OK);
+  hal_device device = 0;
+  EQUAL(kit_device_open(0, &device), HAL_OK);
+  return device;
+}
 
 // The error record of this thread.
 static inline hal_error last_error(void) {
@@ -39,7 +48,7 @@ static inline hal_error last_error(void) {
 static inline hal_memory allocate(hal_device device, uint64_t bytes, uint32_t flags) {
   hal_memory_desc desc = {.size = sizeof(desc), .bytes = bytes, .flags = flags};
   hal_memory memory = 0;
-  CHECK_EQUAL(kit_memory_alloc(device, &desc, &memory), HAL_OK);
+  EQUAL(kit_memory_alloc(device, &desc, &memory), HAL_OK);
   return memory;
 }
 
@@ -67,7 +76,5 @@ static inline int32_t fill_with(hal_stream stream, hal_memory memory, uint64_t o
   hal_memory_ref ref = {memory, offset, bytes};
   return kit_transfer_fill(stream, &ref, &pattern, pattern_bytes);
 }
-
-enum { SECOND = 1000000000 };
 
 #endif  // TESTS_NATIVE_KIT_FIXTURE_H_
