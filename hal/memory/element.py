@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -10,9 +11,24 @@ from hal import dtypes
 from hal.dtypes import DType
 from hal.errors import OutOfRange, UsageError
 
-__all__ = ["as_dtype", "as_shape", "element_count"]
+__all__ = ["as_dtype", "as_shape", "element_count", "of_numpy"]
 
 MAX_ELEMENTS = 2**62
+
+_BY_NAME = {dtype.name: dtype for dtype in dtypes.ALL}
+_BY_NUMPY: dict[Any, DType] = {}
+"""Types by NumPy dtype, as they are met."""
+
+
+def of_numpy(dtype: Any) -> DType | None:
+    """The type of a NumPy dtype in the machine's byte order; None when the HAL has none."""
+    try:
+        found = _BY_NUMPY.get(dtype)
+        if found is None:
+            found = _BY_NUMPY[dtype] = dtypes.from_numpy(dtype)
+    except (KeyError, TypeError):
+        return None
+    return found
 
 
 def as_dtype(wanted: Any, call: str) -> DType:
@@ -23,12 +39,10 @@ def as_dtype(wanted: Any, call: str) -> DType:
     """
     if isinstance(wanted, DType):
         return wanted
+    known = _BY_NAME.get(wanted) if isinstance(wanted, str) else of_numpy(wanted)
+    if known is not None:
+        return known
     try:
-        if isinstance(wanted, str):
-            try:
-                return dtypes.by_name(wanted)
-            except KeyError:
-                pass
         return dtypes.from_numpy(wanted)
     except (KeyError, TypeError):
         shown = wanted if isinstance(wanted, str) else repr(wanted)
@@ -51,19 +65,21 @@ def as_shape(shape: int | Sequence[int], call: str, *, free: int | None = None) 
         UsageError: an extent is no whole number.
         OutOfRange: one is negative or the product is beyond 2⁶².
     """
-    import operator
-
     try:
-        wish = shape if isinstance(shape, Sequence) else (shape,)
-        extents = tuple(operator.index(extent) for extent in wish)
+        if isinstance(shape, int):
+            extents: tuple[int, ...] = (shape,)
+        elif isinstance(shape, tuple | list):
+            extents = tuple(map(operator.index, shape))
+        else:
+            extents = (operator.index(shape),) if not isinstance(shape, Sequence) else ()
+            extents = extents or tuple(map(operator.index, shape))
     except TypeError:
         raise UsageError(f"{shape!r} is no shape", call=call) from None
-    open_at = [i for i, extent in enumerate(extents) if extent == -1]
-    if free is not None and len(open_at) == 1:
+    if free is not None and extents.count(-1) == 1:
         rest = prod(extent for extent in extents if extent != -1)
         found = free // rest if rest > 0 else 0
         extents = tuple(found if extent == -1 else extent for extent in extents)
-    if any(extent < 0 for extent in extents) or prod(extents) > MAX_ELEMENTS:
+    if (extents and min(extents) < 0) or prod(extents) > MAX_ELEMENTS:
         raise OutOfRange(f"the shape {list(extents)} cannot be", call=call)
     return extents
 

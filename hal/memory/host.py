@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from hal import dtypes
 from hal.dtypes import DType
 from hal.errors import InvalidValue, UsageError
+from hal.memory.element import of_numpy
 from hal.memory.pinned import PinnedMemory
 from hal.port.native import CData, ffi
 
@@ -50,17 +51,33 @@ def host_range(value: Any, call: str, *, writable: bool) -> HostRange:
 
 
 def _of_array(value: Any, call: str, writable: bool) -> HostRange:
+    kind = of_numpy(getattr(value, "dtype", ""))
+    if kind is not None:
+        flags = value.flags
+        if flags.c_contiguous and (flags.writeable or not writable):
+            return HostRange(_pointer(value), value.nbytes, kind, value)
+    return _of_untidy_array(value, call, writable)
+
+
+def _pointer(array: Any) -> CData:
+    try:
+        return ffi.from_buffer(array)
+    except (TypeError, ValueError, BufferError):  # NumPy shows no buffer of ml_dtypes' types.
+        return ffi.cast("void *", array.__array_interface__["data"][0])
+
+
+def _of_untidy_array(value: Any, call: str, writable: bool) -> HostRange:
+    """An array that is strided, frozen, in another byte order or of a foreign type."""
     import numpy as np
 
     array = np.asanyarray(value)
-    try:
-        kind = dtypes.from_numpy(array.dtype.newbyteorder("="))
-    except KeyError:
+    kind = of_numpy(array.dtype.newbyteorder("="))
+    if kind is None:
         raise UsageError(
             f"the elements are {array.dtype}, which the HAL lacks",
             call=call,
             next_step=f"Convert to one of {', '.join(d.name for d in dtypes.ALL)}.",
-        ) from None
+        )
     tidy = array.flags.c_contiguous and array.dtype.isnative
     if writable and not (tidy and array.flags.writeable):
         what = "not writable" if tidy else f"not contiguous (strides {array.strides})"
@@ -71,5 +88,4 @@ def _of_array(value: Any, call: str, writable: bool) -> HostRange:
         )
     if not tidy:
         array = np.asarray(array, dtype=kind.numpy, order="C")
-    pointer = ffi.cast("void *", array.__array_interface__["data"][0])
-    return HostRange(pointer, array.nbytes, kind, array)
+    return HostRange(_pointer(array), array.nbytes, kind, array)
