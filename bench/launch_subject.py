@@ -31,7 +31,7 @@ def call_figure() -> Figure:
 
     lib: Any = _native.lib
     stream = device().stream()
-    port, handle = stream.port_pointer, stream.handle
+    port, handle = stream.device.native, stream.handle
     query, shim = lib.hal_stream_query, limits().lib.limit_query
     absolute = ctypes.CDLL(None).abs
     absolute.argtypes = [ctypes.c_int]

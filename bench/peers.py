@@ -116,7 +116,7 @@ def opencl_peers(cl: Any) -> list[Peer]:
         kernel = cl.Kernel(cl.Program(context, source).build(), "add")
         kernel.set_args(*buffers)
 
-        def launch(queue: Any = queue, kernel: Any = kernel) -> None:
+        def launch(queue: Any = queue, kernel: Any = kernel, _kept: Any = buffers) -> None:
             cl.enqueue_nd_range_kernel(queue, kernel, (COUNT,), (COUNT,))
 
         peers.append(Peer(f"OpenCL {platform.name}", launch, queue.finish))

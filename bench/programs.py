@@ -22,15 +22,15 @@ program add flat {
   tile x: f32[1, 64] near @0
   tile y: f32[1, 64] near @256
   desc from_a = a {
-    column limit 64
+    column limit 64 digits (_, 1)
     dim 64 stride 1 base 0, c0 * 1
   }
   desc from_b = b {
-    column limit 64
+    column limit 64 digits (_, 1)
     dim 64 stride 1 base 0, c0 * 1
   }
   desc to_out = out {
-    column limit 64
+    column limit 64 digits (_, 1)
     dim 64 stride 1 base 0, c0 * 1
   }
   load x, from_a
