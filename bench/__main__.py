@@ -64,21 +64,26 @@ def run_subject(console: Console, subject: str) -> list[dict[str, object]]:
     table = Table(
         "figure", "unit", "ours", "best peer", "limit", "/ peer", "/ limit", title=subject
     )
-    rows = []
-    absent: set[str] = set()
-    for row in measure_all(subject, module.figures()):
-        rows.append(row)
-        absent.update(map(str, row["absent"]))  # type: ignore[call-overload]
-        peer = f"{shown(row['peer'])} {row['best_peer'] or ''}"
-        limit = f"{shown(row['limit'])} {row['limit_is'] or ''}"
-        ratios = shown(row["ratio_to_peer"]), shown(row["ratio_to_limit"])
-        table.add_row(
-            str(row["figure"]), str(row["unit"]), shown(row["ours"]), peer, limit, *ratios
-        )
-    console.print(table)
+    rows: list[dict[str, object]] = []
+    try:
+        for row in measure_all(subject, module.figures()):
+            rows.append(row)
+            table.add_row(*cells(row))
+    finally:  # what was measured before an error is worth seeing
+        if rows:
+            console.print(table)
+    absent = sorted({str(name) for row in rows for name in row["absent"]})  # type: ignore[attr-defined]
     if absent:
-        console.print(f"not installed here, so not measured: {', '.join(sorted(absent))}")
+        console.print(f"not installed here, so not measured: {', '.join(absent)}")
     return rows
+
+
+def cells(row: dict[str, object]) -> list[str]:
+    """Write a row as the cells of the table."""
+    peer = f"{shown(row['peer'])} {row['best_peer'] or ''}"
+    limit = f"{shown(row['limit'])} {row['limit_is'] or ''}"
+    ratios = [shown(row["ratio_to_peer"]), shown(row["ratio_to_limit"])]
+    return [str(row["figure"]), str(row["unit"]), shown(row["ours"]), peer, limit, *ratios]
 
 
 @click.command()
