@@ -1,7 +1,7 @@
 """The broken ports of the suite's own exam: what is broken, how, and who must notice.
 
-*Generated* mutants come from the registry: libhal's mutate layer breaks a port rule, and its
-validate layer leaves a host rule out. *Hand-written* ones are ports of `conformance/mutants/`, which
+*Generated* mutants come from the registry: libhal's mutate layer breaks a port rule, its validate
+layer leaves a host rule out. *Hand-written* ones are ports of `conformance/mutants/`, which
 `catalogue.yaml` names:
 
     port: hal_port_mutant.so          # a library in hal/_lib
