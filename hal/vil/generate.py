@@ -483,7 +483,7 @@ class _Generator:
         self.program.mma(c, a, b, init=init)
         if space != "near":
             moved = self._tile(c.tile.dtype, rows, columns)
-            self.program.un("mov", moved, c)
+            self.program.copy(moved, c)
             c = moved
         self._keep(c)
 
