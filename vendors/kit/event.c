@@ -151,9 +151,13 @@ static int32_t record(kit_event *event, kit_stream *stream) {
   if (status == HAL_OK) {
     place->operation.kind = KIT_RECORD;
     place->operation.point = point;
+    point->stream = stream->object.handle;
     place->operation.kept = (event->flags & HAL_EVENT_FLAG_TIMING) != 0 ? KIT_KEEP_TIME : 0;
+    kit_point_retain(point);
+    kit_enqueue_end(stream, place);
     set_point(event, point);
-    return kit_enqueue_end(stream, place);
+    kit_point_release(point);
+    return HAL_OK;
   }
   if (atomic_load(&stream->failed) != HAL_OK) {
     // Recorded after the failure: the event completes with it.
@@ -196,6 +200,7 @@ static bool is_started(void *context) {
 
 // Waits for a point; HAL_NOT_READY when the time is over.
 static int32_t await(kit_event *event, kit_point *point, uint64_t deadline_ns) {
+  kit_thread_help_point(point, deadline_ns);
   if (!kit_wait_pumping(is_started, point, point, deadline_ns)) {
     return HAL_NOT_READY;
   }

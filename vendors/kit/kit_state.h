@@ -59,6 +59,9 @@ int32_t kit_write_text(const char *text, uint64_t capacity, char *out_text, uint
 // ---- wait.c ----
 // Waits until ready(context) or the deadline (KIT_FOREVER: none); tells whether it is ready.
 bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns);
+bool kit_spin(bool (*ready)(void *context), void *context);  // The short first part of kit_wait.
+bool kit_sleep(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns);
+long kit_processors(void);
 void kit_wake(const void *key);  // After what `ready` reads was stored (sequentially consistent).
 uint64_t kit_deadline(uint64_t timeout_ns);
 
@@ -71,6 +74,7 @@ struct kit_point {
   uint64_t operation_id;
   uint64_t stamp_ns;
   char *text;
+  uint64_t stream, place_id;  // Whose operation completes it: handle and number; 0 for the host.
 };
 kit_point *kit_point_create(void);
 void kit_point_retain(kit_point *point);
@@ -181,6 +185,8 @@ struct kit_stream {
   _Atomic uint64_t head;       // Places that the executor may take.
   _Atomic uint64_t left;       // Places that the executor has left.
   _Atomic bool closing;
+  _Atomic bool claimed;    // A thread takes operations off the queue.
+  _Atomic bool deep;       // The stream's thread sleeps until it is woken.
   _Atomic int32_t failed;  // Status of the first failure; set after the three below.
   uint64_t failed_id;
   uint64_t failed_at_ns;
@@ -225,6 +231,11 @@ void kit_finish_operation(kit_stream *stream, kit_place *place, int32_t status, 
 
 // ---- queue_thread.c, queue_native.c ----
 int32_t kit_thread_start(kit_stream *stream);
+void kit_thread_notify(kit_stream *stream);  // There is new work.
+// A thread that is about to wait for operation `id` does what it may of the queue itself, and wakes
+// the stream's thread for the rest.
+void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns);
+void kit_thread_help_point(const kit_point *point, uint64_t deadline_ns);
 bool kit_is_native(void);
 int32_t kit_native_start(kit_stream *stream, uint64_t native);
 void kit_native_stop(kit_stream *stream);

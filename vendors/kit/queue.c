@@ -76,6 +76,7 @@ static bool wait_for_room(kit_stream *stream) {
       return false;
     }
     left = now;
+    kit_wake(&stream->head);
     kit_wait_pumping(has_room, stream, &stream->left, kit_monotonic_ns() + 10000000000u);
   }
   return true;
@@ -184,6 +185,9 @@ int32_t kit_enqueue_end(kit_stream *stream, kit_place *place) {
   }
   operation->id = atomic_load_explicit(&stream->enqueued, memory_order_relaxed) + 1;
   operation->ready_ns = atomic_load_explicit(&device->seen_ns, memory_order_relaxed);
+  if (operation->kind == KIT_RECORD) {
+    operation->point->place_id = operation->id;
+  }
   atomic_store(&stream->enqueued, operation->id);
   if (place == &stream->direct) {
     hal_error saved;
@@ -198,7 +202,7 @@ int32_t kit_enqueue_end(kit_stream *stream, kit_place *place) {
   if (kit_is_native()) {
     kit_native_pump(stream);
   } else {
-    kit_wake(&stream->head);
+    kit_thread_notify(stream);
   }
   return HAL_OK;
 }
@@ -277,6 +281,7 @@ void kit_execute(kit_stream *stream, kit_place *place) {
   } else if (operation->kind == KIT_WAIT) {
     kit_point *point = operation->point;
     if (point != NULL) {
+      kit_thread_help_point(point, 0);  // Wakes the thread whose work is waited for.
       kit_wait(is_done, point, point, KIT_FOREVER);
       status = point->status;
       failed_id = point->operation_id != 0 ? point->operation_id : operation->id;

@@ -1,25 +1,71 @@
 // The executor for runtimes without queues: one thread a stream does its operations in order.
+//
+// Waking a thread costs more than a small kernel. So a stream's thread that was busy shortly before
+// naps and looks by itself; it is woken only from a deep sleep, or when somebody waits. And a host
+// thread that waits for a stream without a time-out does the operations itself where it can.
+// `claimed` says who takes operations off the queue; it passes from hand to hand, so their order
+// stays.
 #include "kit_state.h"
+
+enum { NAP_NS = 50000, NAPS = 200 };  // 10 ms after its last work a thread sleeps deep.
+
+static _Atomic long nappers;
 
 static bool has_work(void *context) {
   kit_stream *stream = context;
-  return atomic_load(&stream->head) != atomic_load_explicit(&stream->left, memory_order_relaxed) ||
-         atomic_load(&stream->closing);
+  return atomic_load(&stream->head) != atomic_load(&stream->left) || atomic_load(&stream->closing);
+}
+
+static bool claim(kit_stream *stream) {
+  return !atomic_exchange(&stream->claimed, true);
+}
+
+static void await_work(kit_stream *stream) {
+  if (kit_spin(has_work, stream)) {
+    return;
+  }
+  bool found = false;
+  if (atomic_fetch_add(&nappers, 1) < 2 * kit_processors()) {
+    for (int nap = 0; nap < NAPS && !found; ++nap) {
+      found = kit_sleep(has_work, stream, &stream->head, kit_monotonic_ns() + NAP_NS);
+    }
+  }
+  atomic_fetch_sub(&nappers, 1);
+  if (!found) {
+    atomic_store(&stream->deep, true);
+    kit_sleep(has_work, stream, &stream->head, KIT_FOREVER);
+    atomic_store(&stream->deep, false);
+  }
+}
+
+static bool is_unclaimed(void *context) {
+  return !atomic_load(&((kit_stream *)context)->claimed);
+}
+
+// Does operations until the queue is empty.
+static void run_queue(kit_stream *stream) {
+  if (!claim(stream)) {  // A waiting host thread works here.
+    kit_sleep(is_unclaimed, stream, &stream->claimed, kit_monotonic_ns() + NAP_NS);
+    return;
+  }
+  uint64_t place = atomic_load(&stream->left);
+  for (; place != atomic_load(&stream->head); ++place) {
+    kit_execute(stream, kit_queue_at(stream, &stream->reader, place, true));
+    kit_queue_leave(stream);
+  }
+  atomic_store(&stream->claimed, false);
+  kit_wake(&stream->claimed);
 }
 
 static void *run_stream(void *argument) {
   kit_stream *stream = argument;
   kit_device *device = stream->object.device;
   kit_retain(device);  // The count of threads lives in it.
-  for (uint64_t place = 0;;) {
-    kit_wait(has_work, stream, &stream->head, KIT_FOREVER);
-    uint64_t head = atomic_load(&stream->head);
-    if (place == head) {
-      break;  // Closing, and all work is done.
-    }
-    for (; place != head; ++place) {
-      kit_execute(stream, kit_queue_at(stream, &stream->reader, place, true));
-      kit_queue_leave(stream);
+  for (;;) {
+    await_work(stream);
+    run_queue(stream);
+    if (atomic_load(&stream->closing) && atomic_load(&stream->left) == atomic_load(&stream->head)) {
+      break;
     }
   }
   kit_stream_unlist(stream);
@@ -47,4 +93,58 @@ int32_t kit_thread_start(kit_stream *stream) {
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "the system has no thread for a stream");
   }
   return HAL_OK;
+}
+
+void kit_thread_notify(kit_stream *stream) {
+  if (atomic_load(&stream->deep)) {
+    kit_wake(&stream->head);
+  }
+}
+
+// Whether a thread that waits may do the operation: host calls belong to the port's own threads,
+// and a wait could outlast the caller's patience.
+static bool may_help(const kit_operation *operation) {
+  return operation->kind != KIT_HOST_CALL &&
+         (operation->kind != KIT_WAIT || operation->point == NULL ||
+          atomic_load(&operation->point->done) != 0);
+}
+
+void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns) {
+  if (kit_is_native() || atomic_load(&stream->completed) >= id) {
+    return;
+  }
+  if (deadline_ns == KIT_FOREVER && claim(stream)) {
+    hal_error saved;
+    kit_error_save(&saved);  // Failures here are the stream's.
+    uint64_t place = atomic_load(&stream->left);
+    while (place != atomic_load(&stream->head) && atomic_load(&stream->completed) < id) {
+      kit_place *next = kit_queue_at(stream, &stream->reader, place, true);
+      if (!may_help(&next->operation)) {
+        break;
+      }
+      kit_execute(stream, next);
+      kit_queue_leave(stream);
+      ++place;
+    }
+    kit_error_restore(&saved);
+    atomic_store(&stream->claimed, false);
+    kit_wake(&stream->claimed);
+  }
+  if (atomic_load(&stream->left) != atomic_load(&stream->head)) {
+    kit_wake(&stream->head);
+  }
+}
+
+void kit_thread_help_point(const kit_point *point, uint64_t deadline_ns) {
+  if (kit_is_native() || point->stream == 0 || atomic_load(&point->done) != 0) {
+    return;
+  }
+  hal_error saved;
+  kit_error_save(&saved);
+  kit_stream *stream = kit_acquire(point->stream, KIT_KIND_STREAM);
+  if (stream != NULL) {
+    kit_thread_help(stream, point->place_id, deadline_ns);
+    kit_release(stream);
+  }
+  kit_error_restore(&saved);
 }

@@ -114,6 +114,9 @@ static bool has_passed(void *context) {
 
 int32_t kit_stream_drain(kit_stream *stream, uint64_t deadline_ns) {
   target wanted = {stream, atomic_load(&stream->enqueued)};
+  if (deadline_ns != 0) {
+    kit_thread_help(stream, wanted.id, deadline_ns);
+  }
   if (!kit_wait_pumping(has_passed, &wanted, &stream->completed, deadline_ns)) {
     return HAL_ERROR_TIMEOUT;
   }

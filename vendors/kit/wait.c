@@ -58,14 +58,16 @@ static void pause_shortly(void) {
 #endif
 }
 
-bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns) {
+long kit_processors(void) {
+  pthread_once(&once, start);
+  return processors;
+}
+
+bool kit_spin(bool (*ready)(void *context), void *context) {
+  pthread_once(&once, start);
   if (ready(context)) {
     return true;
   }
-  if (deadline_ns == 0) {
-    return false;
-  }
-  pthread_once(&once, start);
   bool found = false;
   if (atomic_fetch_add(&spinning, 1) < processors - 1) {  // One processor stays for the work.
     for (int i = 0; i < SPINS && !found; ++i) {
@@ -74,13 +76,16 @@ bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint
     }
   }
   atomic_fetch_sub(&spinning, 1);
-  if (found) {
-    return true;
-  }
+  return found;
+}
+
+bool kit_sleep(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns) {
+  pthread_once(&once, start);
   bucket *mine = bucket_of(key);
   struct timespec until = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
   pthread_mutex_lock(&mine->lock);
   atomic_fetch_add(&mine->waiters, 1);
+  bool found = false;
   int slept = 0;
   while (!(found = ready(context)) && slept != ETIMEDOUT) {
     slept = deadline_ns == KIT_FOREVER
@@ -90,6 +95,13 @@ bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint
   atomic_fetch_sub(&mine->waiters, 1);
   pthread_mutex_unlock(&mine->lock);
   return found;
+}
+
+bool kit_wait(bool (*ready)(void *context), void *context, const void *key, uint64_t deadline_ns) {
+  if (deadline_ns == 0) {
+    return ready(context);
+  }
+  return kit_spin(ready, context) || kit_sleep(ready, context, key, deadline_ns);
 }
 
 void kit_wake(const void *key) {
