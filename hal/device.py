@@ -96,7 +96,8 @@ class Device:
         self._handle = int(out[0])
         self._lock = threading.RLock()
         self._inner: Stream | None = None
-        self._pinned = 0
+        self._pinned = 0  # Pieces of pinned memory that something still looks at.
+        self._pinned_handle = 0  # The device, when it was closed while there were such.
         self._children: weakref.WeakSet[Any] = weakref.WeakSet()
         self._late: list[object] = []
         try:
@@ -116,8 +117,14 @@ class Device:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0) and not sys.is_finalizing() and not self._pinned:
-            lib.hal_device_close(self.native, self._handle, 0)
+        handle = getattr(self, "_handle", 0)
+        if not handle or sys.is_finalizing() or self.__dict__.get("_pinned", 0):
+            return
+        pool = self.__dict__.get("pool")
+        if pool is not None:
+            pool._close()
+        self._handle = 0
+        lib.hal_device_close(self.native, handle, 0)
 
     @property
     def is_open(self) -> bool:
@@ -454,7 +461,7 @@ class Device:
 
         def release(_: CData) -> None:
             self._pinned -= 1
-            handle = self._handle or getattr(self, "_pinned_handle", 0)
+            handle = self._handle or self._pinned_handle
             if not handle or sys.is_finalizing():
                 return
             lib.hal_memory_host_free(native, handle, pointer)

@@ -137,7 +137,8 @@ def from_numpy(dtype: Any) -> DType:
     import numpy as np
 
     wanted = np.dtype(dtype)
-    for candidate in ALL:
-        if candidate.numpy == wanted:
-            return candidate
+    for name, numpy_name in (_NUMPY | _ML_DTYPES).items():
+        # Names first: ml_dtypes is imported only when one of its types is met.
+        if wanted.name == numpy_name and _BY_NAME[name].numpy == wanted:
+            return _BY_NAME[name]
     raise KeyError(str(wanted))

@@ -344,9 +344,9 @@ def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
 
 
 def _keep(candidate: Candidate, hcd: str | None, status: str, reason: str = "") -> str:
-    _attempts.append(
-        PortRecord(candidate.name, candidate.source, candidate.path, hcd, status, reason)
-    )
+    record = PortRecord(candidate.name, candidate.source, candidate.path, hcd, status, reason)
+    if record not in _attempts:
+        _attempts.append(record)
     return f"{candidate.path or candidate.source}: {reason}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,29 @@ def test_a_bound_launch_refuses_freed_memory(
     y.free()
     with pytest.raises(errors.InvalidHandle, match=r"array f32\[3, 50\] was closed"):
         bound.launch(stream)
+
+
+def test_threads_launch_one_kernel_on_streams_of_their_own(
+    device: hal.Device, add: hal.Kernel
+) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            own, target = device.stream(), device.empty((M, N), "f32")
+            part = device.array(np.full((M, N), number, np.float32))
+            for _ in range(50):
+                add.launch(own, M, N, part, part, target)
+            assert set(target.numpy(stream=own).ravel().tolist()) == {2.0 * number}
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def test_a_graph_does_nothing_until_it_is_launched(
