@@ -102,7 +102,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, title: str
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", show_header=any(head))
     for name in head:
         table.add_column(name, overflow="fold")
     for row in rows:
@@ -135,7 +135,8 @@ def _summary(hcd: Hcd) -> None:
         rows.append((f"device {device['id']}", device["chip"]))
     for link in hcd.get("links", []):
         ends = " - ".join(link.get("ends", []))
-        rows.append((f"link {link['id']}", f"{ends} {link['bytes_per_s'] / 1e9:,.1f} GB/s".strip()))
+        speed = f"{link['count']} x {link['bytes_per_s'] / 1e9:,.1f} GB/s"
+        rows.append((f"link {link['id']}", f"{ends} {speed}".strip()))
     rows.append(("sha256", hcd.sha256))
     _table(("", ""), rows, title=hcd.file)
 

@@ -14,7 +14,15 @@ from typing import Any
 from hal.errors import HcdError
 from hal.hcd import vil_rules
 from hal.hcd.scan import Node, Problem, one_line
-from hal.hcd.schema import Schema, child, is_object, is_object_list, nearest, schema
+from hal.hcd.schema import (
+    Schema,
+    child,
+    is_object,
+    is_object_list,
+    leaf_at,
+    nearest,
+    schema,
+)
 
 OVERLAY = "<overlay>"  # The file of a value that was laid over a description at run time.
 MAX_INSTANCES = 100_000_000  # Of one unit on the whole chip; the largest today has 10^6.
@@ -84,6 +92,8 @@ def cross_check(root: Node, kind: str) -> list[Problem]:
     _ids(checker, root, schema(kind), "")
     if kind == "system":
         _system(checker)
+    elif kind == "profile":
+        _profile(checker)
     elif kind == "chip" and value(root, "kind") != "part":
         _units(checker)
         _memory(checker)
@@ -267,6 +277,17 @@ def _system(checker: Checker) -> None:
         if name not in reached:
             what = f"no chain of links joins it to {devices[0]}; every device must be reachable"
             checker.refuse(device, f"devices.{name}", what)
+
+
+def _profile(checker: Checker) -> None:
+    """A profile asks for paths that the language has."""
+    wishes = at(checker.root, "requires")
+    for path, node in wishes.value.items() if wishes and isinstance(wishes.value, dict) else ():
+        try:
+            leaf_at("chip", path)
+        except HcdError as error:
+            node = Node(node.value, node.key_mark or node.mark)
+            checker.refuse(node, f"requires.{path}", error.problem)
 
 
 def _folder(node: Node) -> Any:

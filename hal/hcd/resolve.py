@@ -20,7 +20,9 @@ from hal.hcd.schema import Schema
 
 MAX_CHAIN = 8  # Files that extend each other; more is a maze, not a family.
 _NAME = re.compile(r"([a-z0-9][a-z0-9_.-]*/)?([a-z0-9][a-z0-9_.-]*)(@[^\s/@]+)?\Z")
-_FIELD = re.compile(r"[\s{](vendor|product|revision):[ \t]*[\"']?([^\"',}#\s]+)")
+_FIELD = re.compile(
+    r"[\s{](vendor|product|revision|extends):[ \t]*[\"']?([^\"',}#\s]+)", re.ASCII
+)  # The first of each in a file; enough to know a name without parsing all files
 
 
 @cache
@@ -28,11 +30,20 @@ def shipped() -> Mapping[str, Path]:
     """Name `vendor/product@revision` of each description that comes with the SDK, and its file."""
     from hal import _paths
 
-    found: dict[str, Path] = {}
+    heads: dict[Path, dict[str, str]] = {}
     for path in sorted((_paths.hcd_dir() / "chips").glob("*.yaml")):
-        fields = {m.group(1): m.group(2) for m in _FIELD.finditer(path.read_text("utf-8")[:4000])}
-        if {"vendor", "product", "revision"} <= fields.keys():
-            found[f"{fields['vendor']}/{fields['product']}@{fields['revision']}"] = path
+        text = "\n" + path.read_text("utf-8")[:4000]
+        heads[path] = {m[1]: m[2] for m in reversed(list(_FIELD.finditer(text)))}
+    found: dict[str, Path] = {}
+    for path, own in heads.items():
+        head = dict(own)
+        for _ in range(MAX_CHAIN):  # A child may leave its vendor or revision to its parent.
+            parent = head.pop("extends", "").partition("@")[0]
+            for other in heads.values():
+                if parent and parent.partition("/")[2] == other.get("product"):
+                    head = {**other, **head}
+        if {"vendor", "product", "revision"} <= head.keys():
+            found[f"{head['vendor']}/{head['product']}@{head['revision']}"] = path
     return found
 
 

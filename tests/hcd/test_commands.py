@@ -50,7 +50,7 @@ def test_show_prints_a_summary_a_section_and_json() -> None:
     assert "memory.dram.kind\tglobal" in call("show", "sim/npu-small", "memory").output
     data = json.loads(call("show", "sim/npu-small", "--json").output)
     assert data["identity"]["product"] == "npu-small"
-    assert "l01\tnpu0 - npu1 25.0 GB/s" in call("show", "sim/npu-small-x4").output
+    assert "l01\tnpu0 - npu1 1 x 25.0 GB/s" in call("show", "sim/npu-small-x4").output
     assert "hal-core" in call("show", "hcd/profiles/hal-core.profile.yaml").output
 
 
