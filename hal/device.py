@@ -118,13 +118,16 @@ class Device:
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", 0)
-        if not handle or sys.is_finalizing() or self.__dict__.get("_pinned", 0):
+        if not handle or sys.is_finalizing():
             return
         pool = self.__dict__.get("pool")
         if pool is not None:
             pool._close()
         self._handle = 0
-        lib.hal_device_close(self.native, handle, 0)
+        if self.__dict__.get("_pinned", 0):
+            self._pinned_handle = handle
+        else:
+            lib.hal_device_close(self.native, handle, 0)
 
     @property
     def is_open(self) -> bool:
