@@ -35,6 +35,9 @@ FUNCTIONS: dict[str, frozenset[str]] = {
 CONTROL = frozenset(_words("loop if sreg signal wait lib mark"))
 """Operations without tiles; their rows hold neither types nor spaces nor layouts."""
 
+ARITHMETIC = frozenset(_words("un bin red scan fma"))
+"""Operations that compute; mma is apart, since types may exist for it alone (feature fp8_mma)."""
+
 MIN_NEAR_BYTES = 65536
 """Four tiles of 64 x 64 elements of 4 bytes: what the programs of vil-core keep on chip."""
 
@@ -83,6 +86,7 @@ def check(checker: Checker) -> None:
         _machine(checker, vil)
         _spaces(checker, vil)
         _rows(checker, vil)
+        _types(checker, vil)
         _core(checker, vil)
 
 
@@ -190,6 +194,28 @@ def _rows(checker: Checker, vil: Node) -> None:
             for node in words(row, key):
                 if node.value not in known:
                     checker.refuse(node, f"{path}.{key}", f"{one_line(node.value)} is not {what}")
+
+
+def _types(checker: Checker, vil: Node) -> None:
+    """Rows agree with `dtypes`: what is computed on has arithmetic, what is loaded is stored."""
+    from hal.hcd.cross import items, text, value, words
+
+    dtypes = dict(items(checker.root, "dtypes"))
+    for name, row in items(vil, "ops"):
+        op, moves = text(row, "op"), [node.value for node in words(row, "functions")] == ["mov"]
+        for key in ("dtypes", "dtypes_to"):
+            for node in words(row, key):
+                entry = dtypes.get(node.value)
+                lacks = ""
+                if op in ("load", "store") and value(entry, "storage") is False:
+                    lacks = "storage: false"
+                elif op == "cast" and value(entry, "convert") is False:
+                    lacks = "convert: false"
+                elif op in ARITHMETIC and not moves and text(entry, "compute") == "none":
+                    lacks = "compute: none"
+                if lacks:
+                    what = f"{node.value} says {lacks} in dtypes, so {op} cannot take it"
+                    checker.refuse(node, f"kernels.vil.ops.{name}.{key}", what)
 
 
 def _keys(stem: str) -> list[str]:
