@@ -174,6 +174,8 @@ class Communicator(Owned):
                 call=call,
                 next_step="Give an Array, Buffer or View.",
             )
+        if region.is_closed:
+            region._refuse_dead(call)
         if region.device is not self.device:
             raise InvalidHandle(
                 f"the {name} is of {region.device.name}, rank {self.rank} of {self.device.name}",

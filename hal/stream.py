@@ -89,8 +89,7 @@ class Stream(Owned):
         call = "transfer.copy"
         to_device, from_device = isinstance(target, Region), isinstance(source, Region)
         if to_device and from_device:
-            if target.device is not self.device or source.device is not self.device:
-                self._refuse_foreign(call, target=target, source=source)
+            self._own(call, target=target, source=source)
             self._check_sizes(call, target, source)
             self._copy_regions(target, source)
         elif to_device:
@@ -145,6 +144,8 @@ class Stream(Owned):
         for name, region in (("target", target), ("source", source)):
             if not isinstance(region, Region):
                 raise UsageError(f"{name} is {type(region).__name__}, no device memory", call=call)
+            if region.is_closed:
+                region._refuse_dead(call)
         self._check_sizes(call, target, source)
         first, second = self._refs[0], self._refs[1]
         source.fill_ref(first)
@@ -295,6 +296,8 @@ class Stream(Owned):
                     call=call,
                     next_step="Give an Array, Buffer or View.",
                 )
+            if region.is_closed:
+                region._refuse_dead(call)
             if region.device is not self.device:
                 self._refuse_foreign(call, **regions)
 

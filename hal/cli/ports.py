@@ -17,16 +17,9 @@ def command(why: bool, as_json: bool) -> int:
     Without --why nothing is loaded. Exits with 1 when a port that was tried did not load.
     """
     import hal
-    from hal.errors import HalError
+    from hal.port import try_all
 
-    if why:
-        for record in hal.ports():
-            if record.status == "not tried":
-                try:
-                    hal.load_port(str(record.path))
-                except HalError:
-                    continue
-    records = [record for record in hal.ports() if not why or record.status != "not tried"]
+    records = try_all() if why else hal.ports()
     if as_json:
         rows = [{**asdict(r), "path": str(r.path) if r.path else None} for r in records]
         click.echo(json.dumps(rows, indent=1))

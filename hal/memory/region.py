@@ -41,6 +41,7 @@ class Region(Owned):
 
     NOUN = "buffer"
     END = "memory.free"
+    GONE = "freed"
 
     def __init__(self, device: Device, memory: int, offset_bytes: int, size: int) -> None:
         super().__init__(device, memory)
@@ -212,7 +213,7 @@ class View(Region):
         if not self.base._handle:
             raise InvalidHandle(
                 f"the {self.base._describe()} under this view was freed",
-                call=f"memory.{call}",
+                call=call if "." in call else f"memory.{call}",
                 device=self.device.name,
                 next_step="Keep the buffer while its views are in use.",
             )

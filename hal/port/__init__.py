@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hal.device import Device
     from hal.hcd import Hcd
 
-__all__ = ["Port", "PortRecord", "load_port", "open_device", "ports"]
+__all__ = ["Port", "PortRecord", "load_port", "open_device", "ports", "try_all"]
 
 LAYERS = {"trace": 1, "validate": 2, "emulate": 4, "mutate": 8}
 """Layers by name and their bits; they always stand in this order above the port."""
@@ -206,6 +206,20 @@ def ports() -> list[PortRecord]:
             if (found.name, found.path) not in tried or found.problem
         ]
         return [*_attempts, *waiting]
+
+
+def try_all() -> list[PortRecord]:
+    """Load every port that was not tried yet, and return what `ports()` then says. Never raises."""
+    with _lock:
+        tried = {record.path for record in _attempts}
+        for candidate in all_candidates():
+            if candidate.path is None or candidate.path in tried:
+                continue
+            try:
+                _open_candidate(candidate, None, _Settings())
+            except (StatusError, PortLoadError, HcdError) as error:
+                _keep(candidate, None, "failed", str(error))
+    return ports()
 
 
 def open_device(spec: str = "") -> Device:

@@ -32,6 +32,8 @@ class Owned:
     """What it is, in messages."""
     END: ClassVar[str] = "object.destroy"
     """The call that ends it."""
+    GONE: ClassVar[str] = "closed"
+    """What happened to it then, in messages."""
 
     def __init__(self, device: Device, handle: int) -> None:
         self.device = device
@@ -70,7 +72,7 @@ class Owned:
         fail(self.device.native, status, call, device=self.device.name, **more)
 
     def _refuse_dead(self, call: str) -> NoReturn:
-        gone = "was closed" if not self._handle else "went with its device, which was closed"
+        gone = f"was {self.GONE}" if not self._handle else "went with its device, which was closed"
         raise InvalidHandle(
             f"this {self._describe()} {gone}",
             call=call if "." in call else self.END.partition(".")[0] + "." + call,

@@ -131,7 +131,7 @@ def test_an_array_that_was_freed_is_refused_with_its_parts(
     for used in (array, part):
         with pytest.raises(errors.InvalidHandle):
             stream.fill(used, 0.0)
-    with pytest.raises(errors.InvalidHandle, match="was closed"):
+    with pytest.raises(errors.InvalidHandle, match="was freed"):
         array.free()
 
 

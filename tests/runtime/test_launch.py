@@ -100,7 +100,7 @@ def test_freed_memory_is_refused_by_name(
     stream: hal.Stream, add: hal.Kernel, x: hal.Array, y: hal.Array
 ) -> None:
     x.free()
-    with pytest.raises(errors.InvalidHandle, match=r"this array f32\[3, 50\] was closed"):
+    with pytest.raises(errors.InvalidHandle, match=r"this array f32\[3, 50\] was freed"):
         add.launch(stream, M, N, x, x, y)
 
 
@@ -186,7 +186,7 @@ def test_a_bound_launch_refuses_freed_memory(
 ) -> None:
     bound = add.bind(M, N, x, x, y)
     y.free()
-    with pytest.raises(errors.InvalidHandle, match=r"array f32\[3, 50\] was closed"):
+    with pytest.raises(errors.InvalidHandle, match=r"array f32\[3, 50\] was freed"):
         bound.launch(stream)
 
 

@@ -57,7 +57,7 @@ def test_alloc_beyond_the_device_is_out_of_memory_and_smaller_ones_go_on(
 def test_free_twice_is_one_clear_error(device: hal.Device) -> None:
     buffer = device.alloc(64)
     buffer.free()
-    with pytest.raises(errors.InvalidHandle, match="buffer of 64 bytes was closed"):
+    with pytest.raises(errors.InvalidHandle, match=r"buffer of 64 bytes was freed"):
         buffer.free()
 
 
@@ -65,7 +65,9 @@ def test_use_after_free_is_one_clear_error(device: hal.Device, stream: hal.Strea
     buffer = device.alloc(64)
     view = buffer[0:8]
     buffer.free()
-    with pytest.raises(errors.InvalidHandle, match="buffer of 64 bytes was closed"):
+    with pytest.raises(
+        errors.InvalidHandle, match=r"transfer\.fill: this buffer of 64 bytes was freed"
+    ):
         stream.fill(buffer, b"\0")
     with pytest.raises(errors.InvalidHandle, match="under this view was freed"):
         stream.fill(view, b"\0")
