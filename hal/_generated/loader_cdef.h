@@ -32,6 +32,9 @@ uint32_t hal_port_layers(const hal_port *port);
 int32_t hal_port_capability(const hal_port *port, const char *call,
                                     int32_t *out_capability);
 const char *hal_status_text(int32_t status);
+int32_t hal_bridge_copy(hal_port *source_port, hal_stream source_stream,
+                                const hal_memory_ref *source, hal_port *target_port,
+                                hal_stream target_stream, const hal_memory_ref *target);
 typedef struct hal_image hal_image;
 #define HAL_IMAGE_VIL 1
 #define HAL_IMAGE_ENVELOPE 2

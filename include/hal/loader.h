@@ -120,8 +120,6 @@ HAL_API int32_t hal_port_capability(const hal_port *port, const char *call,
 // Returns the name of a status, as "OUT_OF_RANGE"; never NULL.
 HAL_API const char *hal_status_text(int32_t status);
 
-// cffi]
-
 // Copies between devices of two ports, through host memory, in the order of both streams: it starts
 // after earlier work of both, and later work of both starts after it.
 //   source_stream (in): a stream of the source's device; serialised by the caller.
@@ -132,8 +130,6 @@ HAL_API const char *hal_status_text(int32_t status);
 HAL_API int32_t hal_bridge_copy(hal_port *source_port, hal_stream source_stream,
                                 const hal_memory_ref *source, hal_port *target_port,
                                 hal_stream target_stream, const hal_memory_ref *target);
-
-// [cffi
 
 // ---- Module images ----
 

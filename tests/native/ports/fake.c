@@ -46,7 +46,7 @@ typedef struct object {
   int32_t status;
   uint64_t failed_id;
   uint32_t flags;
-  uint32_t mentions;  // Of an event: queued operations that name it.
+  uint32_t mentions;  // Of an event or a buffer: queued operations that name it.
   int is_signalled;
 } object;
 
@@ -100,8 +100,10 @@ static object *make(int kind, uint32_t device) {
   return NULL;
 }
 
+// A buffer that was freed still serves the operations that were enqueued before.
 static unsigned char *range(const hal_memory_ref *ref) {
   object *memory = find(ref->memory, MEMORY);
+  if (memory == NULL) memory = find(ref->memory, -MEMORY);
   return memory == NULL ? NULL : memory->bytes + ref->offset_bytes;
 }
 
@@ -143,6 +145,42 @@ static int32_t run_copy(const operation *op) {
   return HAL_OK;
 }
 
+static void drop(object *one) {
+  if (one->kind == MEMORY || one->kind == -MEMORY) in_use[one->device] -= one->length;
+  free(one->bytes);
+  one->bytes = NULL;
+  while (one->first != NULL) {
+    operation *op = one->first;
+    one->first = op->next;
+    free(op->staged);
+    free(op);
+  }
+  one->kind = FREE;
+}
+
+static void mention(uint64_t handle, int step) {
+  object *one = &objects[(uint32_t)handle % OBJECTS];
+  one->mentions += (uint32_t)step;
+  if (one->mentions == 0 && (one->kind == -MEMORY || one->kind == -EVENT)) drop(one);
+}
+
+// Counts (step 1) or forgets (step −1) what an operation names.
+static void mention_all(const operation *op, int step) {
+  if (op->kind == WAIT || op->kind == RECORD) mention(op->event, step);
+  if (op->kind == FILL) mention(op->target.memory, step);
+  if (op->kind == COPY && op->copy.kind != HAL_COPY_HOST_TO_DEVICE) {
+    mention(op->copy.source.memory, step);
+  }
+  if (op->kind == COPY && op->copy.kind != HAL_COPY_DEVICE_TO_HOST) {
+    mention(op->copy.target.memory, step);
+  }
+  for (uint32_t i = 0; op->kind == LAUNCH && i < op->argument_count; ++i) {
+    if (op->arguments[i].kind == HAL_ARGUMENT_BUFFER) {
+      mention(op->arguments[i].buffer.memory, step);
+    }
+  }
+}
+
 // Runs the first operation of a stream; 0 when it must wait.
 static int run_first(object *stream) {
   operation *op = stream->first;
@@ -165,11 +203,7 @@ static int run_first(object *stream) {
       for (uint64_t i = 0; i < op->target.bytes; ++i) bytes[i] = op->pattern[i % op->pattern_bytes];
     }
   }
-  if (op->kind == WAIT || op->kind == RECORD) {
-    object *event = &objects[op->event];
-    event->mentions -= 1;
-    if (event->kind == -EVENT && event->mentions == 0) event->kind = FREE;
-  }
+  mention_all(op, -1);
   stream->done += 1;
   if (status != HAL_OK && stream->status == HAL_OK) {
     stream->status = status;
@@ -213,7 +247,7 @@ static int32_t enqueue(object *stream, const operation *work) {
   if (stream->first == NULL) stream->first = op;
   stream->last = op;
   stream->enqueued += 1;
-  if (op->kind == WAIT || op->kind == RECORD) objects[op->event].mentions += 1;
+  mention_all(op, 1);
   progress();
   return HAL_OK;
 }
@@ -227,19 +261,6 @@ static int32_t port_init(const hal_host *given) {
   is_started = 1;
   if (host.log != NULL) host.log(host.user, HAL_LOG_INFO, "fake port started");
   return HAL_OK;
-}
-
-static void drop(object *one) {
-  if (one->kind == MEMORY) in_use[one->device] -= one->length;
-  free(one->bytes);
-  one->bytes = NULL;
-  while (one->first != NULL) {
-    operation *op = one->first;
-    one->first = op->next;
-    free(op->staged);
-    free(op);
-  }
-  one->kind = FREE;
 }
 
 static int32_t port_shutdown(uint64_t timeout_ns) {
@@ -328,7 +349,10 @@ static int32_t memory_alloc(hal_device device, const hal_memory_desc *desc,
 static int32_t memory_free(hal_memory memory) {
   pthread_mutex_lock(&lock);
   object *one = find(memory, MEMORY);
-  if (one != NULL) drop(one);
+  if (one != NULL) {
+    one->kind = -MEMORY;
+    if (one->mentions == 0) drop(one);
+  }
   pthread_mutex_unlock(&lock);
   return one == NULL ? stale() : HAL_OK;
 }
