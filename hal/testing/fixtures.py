@@ -6,6 +6,7 @@
 | `device` | a raw handle of the device, new for each case; closed and checked for leaks |
 | `rig` | `raw` and `device` with short-cuts (`hal.testing.rig.Rig`) |
 | `layer` | a `Rig` over the validate layer, with a device of its own: for host rules |
+| `unstarted`, `unstarted_layer` | a copy of the port, loaded and not started |
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
 | `hcd` | what the HCD claims (`Hcd`) |
 | `numerics` | what the HCD declares weaker, for `close` |
@@ -131,7 +132,7 @@ def _with_device(port: Raw, index: int) -> Iterator[int]:
     if not port.owns("device.close", device):
         assert port.clean() == []
         return
-    problems = port.clean(keep_devices=True)
+    problems = port.clean(keep=device)
     idle = port.call("device.synchronize", device, LONG_NS)
     if idle != 0:
         problems.append(f"device.synchronize answered {idle} after the case")
@@ -142,6 +143,28 @@ def _with_device(port: Raw, index: int) -> Iterator[int]:
         check_health(port, device)
     port.ok("device.close", device, CLOSE_TIMEOUT_NS)
     assert problems == []
+
+
+@pytest.fixture
+def unstarted(settings: Session) -> Iterator[Raw]:
+    """A copy of the port that is loaded and not started: for cases of init and shutdown."""
+    port = open_target(settings.target, init=False, broken_rule=settings.broken_rule)
+    yield port
+    _close(port)
+
+
+@pytest.fixture
+def unstarted_layer(settings: Session) -> Iterator[Raw]:
+    """The same under the validate layer."""
+    port = open_target(
+        settings.target,
+        layers=("validate",),
+        init=False,
+        broken_rule=settings.broken_rule,
+        skipped_rule=settings.skipped_rule,
+    )
+    yield port
+    _close(port)
 
 
 @pytest.fixture

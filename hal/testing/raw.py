@@ -16,7 +16,7 @@ from typing import Any
 
 from hal.errors import UsageError
 from hal.testing import record
-from hal.testing.abi import FUNCTION_BY_CALL, Status, status_name
+from hal.testing.abi import ABI_MAJOR, ABI_MINOR, FUNCTION_BY_CALL, Status, status_name
 from hal.testing.session import Target
 
 __all__ = ["CANARY", "LAYERS", "PortRefused", "Raw", "open", "open_target"]
@@ -237,6 +237,14 @@ class Raw:
             value = self.ffi.cast(kind, self.keep(self.ffi.new("char[]", value)))
         return self.keep(value) if isinstance(value, self.ffi.CData) else value
 
+    def host(self, **fields: Any) -> Any:
+        """Return a `hal_host *` as libhal gives it to the port: version, HCD and options."""
+        texts = {"hcd_text": self.target.hcd_text, "options": self.target.options}
+        given = {name: text.encode() for name, text in texts.items() if text}
+        length = len(self.target.hcd_text.encode())
+        version = {"abi_major": ABI_MAJOR, "abi_minor": ABI_MINOR}
+        return self.new("host", **{**version, "hcd_bytes": length, **given, **fields})
+
     def keep(self, value: Any) -> Any:
         """Keep a cffi object alive until the case ends, and return it."""
         self._kept.append(value)
@@ -361,12 +369,12 @@ class Raw:
         """Tell whether a handle is alive as far as this object knows."""
         return (ender, handle) in self._owned
 
-    def clean(self, *, keep_devices: bool = False) -> list[str]:
-        """End what the case made and did not end; return a sentence for each that did not end."""
+    def clean(self, *, keep: int = 0) -> list[str]:
+        """End what is still there but one device; return a sentence for each that did not end."""
         failed = []
         for (ender, handle), arguments in reversed(list(self._owned.items())):
             if ender == "device.close":
-                if keep_devices:
+                if handle == keep:
                     continue
                 status = self.call(ender, handle, CLOSE_TIMEOUT_NS)
             elif ender == "memory.host_free":

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hal.testing import record
+from hal.testing import programs, record
 from hal.testing.abi import Argument, Copy, EventFlag, Status, status_name
 
 if TYPE_CHECKING:
@@ -194,6 +194,25 @@ class Rig:
             return self._ended("event.destroy", self.event())
         return self._no_handle(kind)
 
+    def no_module(self, kind: str) -> int:
+        """Return a handle that is no module: zero, invented, unloaded, or a stream's."""
+        if kind == "unloaded":
+            return self._ended("module.unload", self.module(programs.add_one()))
+        return self._no_handle(kind)
+
+    def no_kernel(self, kind: str) -> int:
+        """Return a handle that is no kernel: zero, invented, an unloaded module's, a stream's."""
+        if kind == "unloaded":
+            module = self.module(programs.add_one())
+            kernel = self.kernel(module, "add_one")
+            self._ended("module.unload", module)
+            return kernel
+        return self._no_handle(kind)
+
+    def second(self) -> Rig:
+        """Open the same device again: another handle, which shares no object with this one."""
+        return Rig(self.raw, self._made("device.open", "hal_device", self.index), self.index)
+
     def _ended(self, call: str, handle: int) -> int:
         self.raw.ok(call, handle)
         return handle
@@ -223,6 +242,51 @@ class Rig:
     def scalar(self, kind: int, value: float) -> dict[str, Any]:
         """Return a kernel argument: a number of one of `Argument`'s scalar kinds."""
         return {"kind": int(kind), "scalar": scalar_bits(int(kind), value)}
+
+    def program(self, image: bytes, name: str) -> int:
+        """Load an image and return the handle of one of its kernels."""
+        return self.kernel(self.module(image), name)
+
+    def launch(
+        self, stream: int, kernel: int, *arguments: dict[str, Any], grid: tuple[int, ...] = (1,)
+    ) -> None:
+        """Enqueue a launch."""
+        self.raw.ok("launch.launch", stream, kernel, self.launch_desc([*arguments], grid))
+
+    def symbol(self, value: int) -> dict[str, Any]:
+        """Return a kernel argument: a symbol's value."""
+        return self.scalar(Argument.I64, value)
+
+    def numbers(self, values: Any, *, dtype: str = "<i4") -> int:
+        """Return a new buffer that holds numbers."""
+        import numpy as np
+
+        data = np.asarray(values, dtype)
+        memory = self.memory(data.nbytes)
+        self.upload(memory, data)
+        return memory
+
+    def read(self, memory: int, count: int, *, dtype: str = "<i4") -> list[Any]:
+        """Return the first numbers of a buffer."""
+        import numpy as np
+
+        size = np.dtype(dtype).itemsize * count
+        return list(np.frombuffer(self.download(memory, size), dtype).tolist())
+
+    def fault(self, stream: int) -> None:
+        """Enqueue a kernel that reads outside its buffer: it fails while it runs."""
+        kernel = self.program(programs.outside(), "outside")
+        source, target = self.numbers([1]), self.numbers([2])
+        buffers = self.buffer(source, 4), self.buffer(target, 4)
+        self.launch(stream, kernel, self.symbol(1 << 40), *buffers)
+
+    def failed_stream(self) -> int:
+        """Return a stream whose first operation has failed."""
+        stream = self.stream()
+        self.fault(stream)
+        status = self.raw.call("stream.synchronize", stream, LONG_NS)
+        assert status_name(status) == "EXECUTION_FAILED"
+        return stream
 
     # ---- refusals ----
 
