@@ -32,6 +32,9 @@ def warm() -> None:
     import hal.testing.fixtures
     import hal.testing.rig
     import hal.testing.tolerance
+    from hal.testing import programs
+
+    programs.add_one()
 
     try:
         import hal._native  # noqa: F401

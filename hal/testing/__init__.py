@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 from hal.testing.case import case
 
 if TYPE_CHECKING:
-    from hal.testing import abi, exact, guard, raw
+    from hal.testing import abi, exact, guard, programs, raw
     from hal.testing.abi import Status
     from hal.testing.capability import capability
     from hal.testing.rig import Rig
     from hal.testing.tolerance import close
 
-__all__ = ["Rig", "Status", "abi", "capability", "case", "close", "exact", "guard", "raw"]
+__all__ = [
+    "Rig",
+    "Status",
+    "abi",
+    "capability",
+    "case",
+    "close",
+    "exact",
+    "guard",
+    "programs",
+    "raw",
+]
 
 _PLACES = {
     "Rig": "hal.testing.rig",

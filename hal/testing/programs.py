@@ -195,7 +195,7 @@ program p flat {
 
 
 def argmax_of_nothing() -> bytes:
-    """Y = index of the largest of the first n elements of X; n = 0 is a fault. Arguments: n, X, Y."""
+    """Y = index of the largest of X[0..n); n = 0 is a fault. Arguments: n, X, Y."""
     return assemble("""vil 1.0
 kernel argmax_of_nothing {
   arg n: symbol
