@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hal.certify import results as outcome
+from hal.certify import verdict
 from hal.certify.supervisor import Collected, HarnessError, Job, Supervisor
 
-__all__ = ["EXPECTED", "examine"]
+__all__ = ["EXPECTED", "examine", "verdict_check"]
 
 EXPECTED = {
     "test_a_good_case_passes": "PASS",
@@ -43,10 +45,55 @@ def examine(supervisor: Supervisor, controls: list[Collected]) -> None:
         for name, want in EXPECTED.items()
         if seen.get(name) != want
     ]
-    wrong += self_check()
+    wrong += [*self_check(), *verdict_check()]
     if wrong:
         raise HarnessError(
             "the harness does not see what is wrong: " + "; ".join(wrong),
             call="hal-certify",
             next_step="No port can be judged by it. Reinstall hal-sdk, or report this.",
         )
+
+
+def verdict_check() -> list[str]:
+    """Return what the verdict gets wrong on results whose verdict is known; empty when honest."""
+    ids = ["a", "b"]
+    good = [_line("a", outcome.PASS), _line("b", outcome.PASS)]
+    no_witness = {"capability": "features.peer"}
+    claimed = no_witness | {"witnesses": {"hcd": "true", "query": "0", "probe": "UNSUPPORTED"}}
+    known = [
+        ("two passes", good, [], "CERTIFIED"),
+        *(
+            (f"a {status}", [good[0], _line("b", status)], [], "NOT CERTIFIED")
+            for status in outcome.BAD
+        ),
+        ("an unknown status", [good[0], _line("b", "FINE")], [], "NOT CERTIFIED"),
+        ("a skip without a capability", [good[0], _line("b", outcome.SKIP)], [], "NOT CERTIFIED"),
+        (
+            "a skip without witnesses",
+            [good[0], _line("b", outcome.SKIP) | no_witness],
+            [],
+            "NOT CERTIFIED",
+        ),
+        (
+            "a skip of what the HCD claims",
+            [good[0], _line("b", outcome.SKIP) | claimed],
+            [],
+            "NOT CERTIFIED",
+        ),
+        ("a case that did not run", [good[0], _line("b", outcome.NOT_RUN)], [], "INCOMPLETE"),
+        ("a case without a result", good[:1], [], "INCOMPLETE"),
+        ("two results of one case", [*good, _line("b", outcome.PASS)], [], "INCOMPLETE"),
+        ("a fail and then a pass", [_line("a", outcome.FAIL), *good], [], "NOT CERTIFIED"),
+        ("a cut file", good, ["the last line is cut"], "INCOMPLETE"),
+    ]
+    wrong = []
+    for name, lines, problems, want in known:
+        reading = outcome.Reading(lines, problems, 0, "")
+        found = verdict.derive(ids, reading, {"features.peer": "true"}).word
+        if found != want:
+            wrong.append(f"{name} gives {found}, it must give {want}")
+    return wrong
+
+
+def _line(name: str, status: str) -> dict[str, object]:
+    return {"id": name, "status": status, "rules": []}

@@ -334,7 +334,7 @@ class _Running:
         else:
             status, cause = outcome.CRASH, f"exit with code {code}{where}"
             message = f"the process ended with code {code} before its result was complete{where}"
-        tail = event["output"].strip()
+        tail = _without_harness(event["output"])
         return {
             **{k: v for k, v in result.items() if k in ("seed", "duration_s")},
             "status": status,
@@ -342,6 +342,13 @@ class _Running:
             "message": f"{message}\n{tail}".strip(),
             "duration_s": round(time.monotonic() - self.started, 6),
         }
+
+
+def _without_harness(output: str) -> str:
+    """Return a child's last words without the frames of pytest and of the harness."""
+    noise = ("site-packages/", "hal/certify/", "<frozen ", "Extension modules:")
+    lines = [line for line in output.splitlines() if not any(word in line for word in noise)]
+    return "\n".join(lines).strip()
 
 
 class _Clocks:

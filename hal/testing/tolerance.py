@@ -51,10 +51,14 @@ ULPS: dict[str, dict[str, float]] = {
 SCALED = {"activation": (1.0, 8.0), "rows": (1.0, 32.0)}
 GROWING = {"dot", "scan", "collective"}
 LAWS = ("exact", "rounded", "minmax", *ULPS, *SCALED, *sorted(GROWING), "code")
+STRICT = {"exact", "rounded", "minmax"}
+"""Laws whose only good answer is the correctly rounded one."""
+
 FREE_ZERO = {"minmax", *SCALED, *GROWING}
 """Laws under which a zero may have either sign."""
 
 TF32_ROUNDOFF = 2.0**-11
+_OVER = float(np.nextafter(1, 2))  # what is wrong is over its bound, however little
 
 
 @dataclass(frozen=True)
@@ -153,26 +157,37 @@ def compare(
     kind = format_of(dtype or given.dtype)
     if kind not in FORMATS:
         return _compare_integers(given, ref)
+    options: dict[str, Any] = {"scale": scale, "terms": terms, "accumulator": accumulator}
+    with np.errstate(all="ignore"):
+        return _compare_floats(given, ref, law, FORMATS[kind], numerics, options)
+
+
+def _compare_floats(
+    given: NDArray[Any],
+    ref: ArrayLike | Pair,
+    law: str,
+    form: Format,
+    numerics: Numerics | None,
+    options: dict[str, Any],
+) -> Comparison:
+    """Compare in float64."""
     pair = ref if isinstance(ref, Pair) else Pair.of(ref)
     value = given.astype(np.float64)
     if value.shape != pair.high.shape:
         raise AssertionError(f"the shape is {value.shape}, the reference's is {pair.high.shape}")
-    form = FORMATS[kind]
-    expected = round_to(pair.high, kind, pair.low)
-    with np.errstate(all="ignore"):
-        error = np.abs((value - pair.high) - pair.low)
-    if law in ("exact", "rounded", "minmax"):
+    expected = round_to(pair.high, form.name, pair.low)
+    error = np.abs((value - pair.high) - pair.low)
+    finite = np.where(np.isfinite(pair.high), pair.high, 0)
+    flushed = _flushed(value, expected, form, numerics)
+    if law in STRICT:
         bound = np.zeros_like(value)
-        finite_good = (value == expected) | _flushed(value, expected, form, numerics)
+        finite_good = (value == expected) | flushed
     elif law == "code":
-        bound = ulp(np.where(np.isfinite(pair.high), pair.high, 0), kind)
+        bound = ulp(finite, form.name)
         finite_good = error <= bound
     else:
-        bound = bound_of(
-            law, np.where(np.isfinite(pair.high), pair.high, 0), kind, scale=scale, terms=terms,
-            accumulator=accumulator, numerics=numerics,
-        )  # fmt: skip
-        finite_good = (error <= bound) | _flushed(value, expected, form, numerics)
+        bound = bound_of(law, finite, form.name, numerics=numerics, **options)
+        finite_good = (error <= bound) | flushed
     return _judge(law, value, pair.high, expected, finite_good, error, bound, form)
 
 
@@ -204,21 +219,16 @@ def _judge(
     # A finite reference next to the largest number: infinity is right when the bound reaches it.
     edge = form.largest + ulp(np.array(form.largest), form.name) / 2
     reaches = np.isinf(value) & np.isfinite(ref) & (np.abs(ref) + bound >= edge)
-    good |= (
-        reaches
-        & (np.signbit(value) == np.signbit(ref))
-        & form.has_inf
-        & (law not in ("exact", "rounded"))
-    )
+    if form.has_inf and law not in STRICT:
+        good |= reaches & (np.signbit(value) == np.signbit(ref))
     if law not in FREE_ZERO:
         zeros = (value == 0) & (ref == 0)
         good &= ~zeros | (np.signbit(value) == np.signbit(ref))
     plain = np.isfinite(value) & np.isfinite(ref)
     shown = np.where(plain, error, np.where(good, 0.0, np.inf))
-    ratios = np.where(
-        good & (bound == 0), 0.0, shown / np.where(bound > 0, bound, np.finfo(np.float64).tiny)
-    )
-    ratios = np.where(~good, np.maximum(ratios, np.nextafter(1, 2)), np.minimum(ratios, 1.0))
+    over = np.where(bound > 0, shown / np.where(bound > 0, bound, 1.0), np.inf)
+    held = np.where(bound > 0, np.minimum(over, 1.0), 0.0)
+    ratios = np.where(good, held, np.maximum(over, _OVER))
     ratio = float(np.max(ratios)) if ratios.size else 0.0
     return Comparison(good, shown, bound, ratio)
 
