@@ -62,38 +62,38 @@ class Communicator(Owned):
             dtype: Element type, when neither range is an Array.
         """
         desc = self._desc("all_reduce", source, target, dtype, source, op=op)
-        self._enqueue("all_reduce", stream, desc)
+        self._enqueue("all_reduce", stream, desc, source, target)
 
     def all_gather(
         self, stream: Stream, source: Region, target: Region, *, dtype: Any = None
     ) -> None:
         """Give each rank the parts of all, in rank order; target holds all parts."""
         desc = self._desc("all_gather", source, target, dtype, source)
-        self._enqueue("all_gather", stream, desc)
+        self._enqueue("all_gather", stream, desc, source, target)
 
     def reduce_scatter(
         self, stream: Stream, source: Region, target: Region, *, op: str = "sum", dtype: Any = None
     ) -> None:
         """Reduce over all ranks and give each its part; source holds all parts."""
         desc = self._desc("reduce_scatter", source, target, dtype, target, op=op)
-        self._enqueue("reduce_scatter", stream, desc)
+        self._enqueue("reduce_scatter", stream, desc, source, target)
 
     def broadcast(
         self, stream: Stream, source: Region, target: Region, *, root: int, dtype: Any = None
     ) -> None:
         """Give every rank the root's source."""
         desc = self._desc("broadcast", source, target, dtype, target, peer=root)
-        self._enqueue("broadcast", stream, desc)
+        self._enqueue("broadcast", stream, desc, source, target)
 
     def send(self, stream: Stream, source: Region, *, peer: int, dtype: Any = None) -> None:
         """Give a range to a rank, which calls `recv`."""
         desc = self._desc("send", source, None, dtype, source, peer=peer)
-        self._enqueue("send", stream, desc)
+        self._enqueue("send", stream, desc, source)
 
     def recv(self, stream: Stream, target: Region, *, peer: int, dtype: Any = None) -> None:
         """Take a range from a rank, which calls `send`."""
         desc = self._desc("recv", None, target, dtype, target, peer=peer)
-        self._enqueue("recv", stream, desc)
+        self._enqueue("recv", stream, desc, target)
 
     def all_to_all(
         self, stream: Stream, source: Region, target: Region, *, dtype: Any = None
@@ -101,7 +101,7 @@ class Communicator(Owned):
         """Give part r of each rank to rank r; both ranges hold a part for each rank."""
         desc = self._desc("all_to_all", source, target, dtype, source)
         desc.count //= self.rank_count
-        self._enqueue("all_to_all", stream, desc)
+        self._enqueue("all_to_all", stream, desc, source, target)
 
     def abort(self) -> None:
         """End all work of the communicator with PeerFailed, on every rank. It never waits."""
@@ -184,7 +184,7 @@ class Communicator(Owned):
                 next_step="Give each rank memory of its own device.",
             )
 
-    def _enqueue(self, verb: str, stream: Stream, desc: CData) -> None:
+    def _enqueue(self, verb: str, stream: Stream, desc: CData, *uses: Region) -> None:
         call = f"collective.{verb}"
         if stream.device is not self.device:
             raise InvalidHandle(
@@ -194,6 +194,8 @@ class Communicator(Owned):
                 next_step="Give each rank a stream of its own device.",
             )
         _begin_in_group(self.device.port)
+        if _groups.uses is not None:
+            _groups.uses += [self, stream, *uses]
         enqueue = getattr(lib, f"hal_collective_{verb}")
         status = enqueue(self.device.native, self.handle, stream._live(call), desc)
         if status:
@@ -207,9 +209,15 @@ class Communicator(Owned):
 
 
 class _Groups(threading.local):
-    """The ports in which this thread's group has begun; None outside a group."""
+    """This thread's group.
+
+    Attributes:
+        ports: The ports in which it has begun; None outside a group.
+        uses: What its calls use. They start at the end, and all that must live until then.
+    """
 
     ports: list[Port] | None = None
+    uses: list[object] | None = None
 
 
 _groups = _Groups()
@@ -225,7 +233,7 @@ class group:  # noqa: N801 - reads as a word of the language: with collective.gr
                 call="collective.group_begin",
                 next_step="Put all calls into one group.",
             )
-        _groups.ports = []
+        _groups.ports, _groups.uses = [], []
 
     def __exit__(
         self,
@@ -234,10 +242,12 @@ class group:  # noqa: N801 - reads as a word of the language: with collective.gr
         trace: TracebackType | None,
     ) -> None:
         ports, _groups.ports = _groups.ports or [], None
+        uses, _groups.uses = _groups.uses, None
         for port in ports:
             status = lib.hal_collective_group_end(port.native)
             if status and error is None:
                 fail(port.native, status, "collective.group_end", device=port.name)
+        del uses
 
 
 def _begin_in_group(port: Port) -> None:
