@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hal.errors import HalError
+from hal.errors import HalError, UsageError
 
 if TYPE_CHECKING:
     from hal.hcd import Hcd
@@ -120,8 +120,8 @@ def _summary(hcd: Hcd) -> None:
         text = f"{speed / 1e9:,.1f} GB/s" if speed else ""
         if "bandwidth_bytes_per_cycle" in memory:
             text = f"{_text(memory['bandwidth_bytes_per_cycle'])} bytes a cycle"
-        size = _size(memory["capacity_bytes"])
-        rows.append((f"memory {memory['id']}", f"{size} {memory['kind']}, {text}"))
+        size = f"{_size(memory['capacity_bytes'])} " if "capacity_bytes" in memory else ""
+        rows.append((f"memory {memory['id']}", f"{size}{memory['kind']}, {text}".rstrip(", ")))
     for part in hcd.get("compute", []):
         names = ", ".join(row["id"] for row in part["operations"])
         rows.append((f"compute {part['id']}", f"{part['kind']}: {names}"))
@@ -222,6 +222,8 @@ def profile(file: str, wanted: tuple[str, ...], as_json: bool) -> None:
     from hal.hcd.profiles import load_profile, missing, shipped_profiles
 
     hcd = _load(file)
+    if hcd.kind not in ("chip", "part"):
+        raise UsageError(f"is a {hcd.kind}; profiles ask for what a chip has", call=file)
     results: dict[str, Any] = {}
     for name in wanted or shipped_profiles():
         found = load_profile(name)

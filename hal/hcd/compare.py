@@ -35,10 +35,16 @@ def compare(declared: Hcd, reported: Mapping[str, Any] | Hcd) -> list[Row]:
     Raises:
         HcdError: a reported path is not part of the language.
     """
+    if isinstance(reported, Hcd) and _root(reported.kind) != _root(declared.kind):
+        raise HcdError(
+            f"{declared.name} is a {declared.kind} and {reported.name} is a {reported.kind}",
+            call="hcd compare",
+            next_step="Only two of one kind can be compared.",
+        )
     other = dict(reported.items())
     mine = dict(declared.items())
     rows = []
-    kind = "chip" if declared.kind == "part" else declared.kind
+    kind = _root(declared.kind)
     for path in sorted(mine.keys() | other.keys()):
         try:
             leaf = language.leaf_at(kind, path)
@@ -54,6 +60,10 @@ def compare(declared: Hcd, reported: Mapping[str, Any] | Hcd) -> list[Row]:
         verdict = judge(rule, ours, theirs)
         rows.append(Row(path, rule, ours, theirs, verdict, leaf.get("x-probe")))
     return rows
+
+
+def _root(kind: str) -> str:
+    return "chip" if kind == "part" else kind
 
 
 def judge(rule: str, declared: Any, reported: Any) -> str:

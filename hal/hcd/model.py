@@ -55,7 +55,7 @@ class Hcd:
         found = self.get(path, _MISSING)
         if found is _MISSING:
             hint = language.nearest(path, list(self._leaves))
-            raise HcdError(f"declares no {path}{hint}", call=self.name)
+            raise HcdError(f"declares nothing under {path!r}{hint}", call=self.name)
         return found
 
     def get(self, path: str, default: Any = None) -> Any:
@@ -101,7 +101,7 @@ class Hcd:
         """`file:line:col` of a value, through `extends` and overlays."""
         node = _walk(self._root, path)
         if node is None:
-            raise HcdError(f"declares no {path}", call=self.name)
+            raise HcdError(f"declares nothing under {path!r}", call=self.name)
         return str(node.mark)
 
     def provenance(self, path: str) -> str:
@@ -251,24 +251,21 @@ def _fill_defaults(node: Node, schema: Schema) -> None:
 
 
 def _walk(root: Node, path: str) -> Node | None:
-    node = root
-    for key in path.split("."):
-        if isinstance(node.value, dict) and key in node.value:
-            node = node.value[key]
-        elif isinstance(node.value, list):
-            hits = [
-                item
-                for item in node.value
-                if isinstance(item.value, dict)
-                and "id" in item.value
-                and item.value["id"].value == key
-            ]
-            if not hits:
-                return None
-            node = hits[0]
-        else:
-            return None
-    return node
+    """The node at a path; a key may hold dots itself, as those of a profile's `requires` do."""
+    if isinstance(root.value, dict):
+        if path in root.value:
+            found: Node = root.value[path]
+            return found
+        hits = [key for key in root.value if path.startswith(f"{key}.")]
+        key = max(hits, key=len, default=None)
+        return _walk(root.value[key], path[len(key) + 1 :]) if key is not None else None
+    if isinstance(root.value, list):
+        name, _, rest = path.partition(".")
+        for item in root.value:
+            own = item.value.get("id") if isinstance(item.value, dict) else None
+            if own is not None and own.value == name:
+                return _walk(item, rest) if rest else item
+    return None
 
 
 def _copy(node: Node) -> Node:

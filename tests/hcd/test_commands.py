@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from hal.cli.hcd import command
-from hal.hcd import load
+from hal.hcd import load, shipped
+
+NAMES = sorted(name.partition("@")[0] for name in shipped())
 
 
 def call(*words: str | Path) -> Result:
@@ -113,3 +116,22 @@ def test_example_of_the_guide_is_right(root: Path, tmp_path: Path) -> None:
     assert hcd["units.core.count"] == 8
     assert hcd.provenance("memory.dram.bandwidth_bytes_per_s") == "datasheet"
     assert "compute.cube.operations.f64" not in hcd
+
+
+@pytest.mark.parametrize("name", [*NAMES, "hcd/profiles/hal-train.profile.yaml"])
+def test_every_shipped_description_is_shown_and_resolved(name: str) -> None:
+    assert call("show", name).exit_code == 0
+    assert call("resolve", name).exit_code == 0
+    assert call("diff", name, name).exit_code == 0
+
+
+def test_chip_and_system_are_not_compared() -> None:
+    error = call("diff", "sim/npu-small", "sim/npu-small-x4").exception
+    assert "is a chip and sim/npu-small-x4 is a system" in str(error)
+    error = call("profile", "sim/npu-small-x4").exception
+    assert "is a system; profiles ask for what a chip has" in str(error)
+
+
+def test_unknown_section_is_told() -> None:
+    error = call("show", "sim/npu-small", "nothing").exception
+    assert str(error) == "sim/npu-small: declares nothing under 'nothing'"
