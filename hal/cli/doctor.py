@@ -136,62 +136,52 @@ def check_data() -> Iterator[Finding]:
     if _paths.LIBRARY_ENV in os.environ:
         text = f"{_paths.LIBRARY_ENV}={os.environ[_paths.LIBRARY_ENV]}"
         yield Finding("data", "environment", NOTE, f"{text} replaces the libraries")
-    for part in filter(None, os.environ.get("HAL_PORT_PATH", "").split(os.pathsep)):
-        if not Path(part).exists():
-            advice = "Correct HAL_PORT_PATH or unset it."
-            yield Finding("data", "HAL_PORT_PATH", BROKEN, f"{part} does not exist", advice)
 
 
 def check_ports() -> Iterator[Finding]:
-    """Each port that a package announces: does its library open, and has it the entry?"""
-    from importlib import metadata
+    """Each port that a package or the environment names: does it load, is its description true?"""
+    from hal.port.discovery import PATH_ENV, all_candidates
 
-    announced = sorted(metadata.entry_points(group="hal.ports"), key=lambda entry: entry.name)
-    if not announced:
+    found = all_candidates()
+    if not found:
         advice = "Install a port, or hal-sdk itself, which brings two."
         yield Finding("ports", "hal.ports", BROKEN, "no package announces a port", advice)
-    for entry in announced:
-        package = entry.dist.name if entry.dist is not None else "?"
-        path = _port_file(entry.module, entry.attr)
-        required = BROKEN if package == DISTRIBUTION else NOTE
-        if path is None:
-            text = f"{entry.value} of {package} does not exist"
-            yield Finding("ports", entry.name, required, text, f"Reinstall {package}.")
-            continue
-        problem = _open_in_child(path)
+    for port in found:
+        problem = port.problem or (None if port.path is None else _open_in_child(port.path))
         if problem is None:
-            yield Finding("ports", entry.name, OK, str(path))
-        else:
-            text, advice = f"{path}: {problem}", f"Mend or uninstall {package}."
-            yield Finding("ports", entry.name, required, text, advice)
+            yield Finding("ports", port.name, OK, f"{port.path}, from {port.source}")
+            continue
+        ours = port.source == f"package {DISTRIBUTION}"
+        state = BROKEN if ours or port.source == PATH_ENV else NOTE
+        yield Finding(
+            "ports", port.name, state, f"from {port.source}: {problem}", _advice(port.source)
+        )
 
 
-def _port_file(package: str, name: str) -> Path | None:
-    """Find a file in a package's folder without importing the package's own code."""
-    import importlib.util
+def _advice(source: str) -> str:
+    """Say what to do about a port that does not load, by who named it."""
+    from hal.port.discovery import PATH_ENV
 
-    try:
-        spec = importlib.util.find_spec(package)
-    except ImportError:
-        return None
-    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
-        path = Path(folder) / name
-        if path.is_file():
-            return path
-    return None
+    if source == PATH_ENV:
+        return f"Correct {PATH_ENV} or unset it."
+    if source == f"package {DISTRIBUTION}":
+        return "./start build" if _paths.is_checkout() else f"Reinstall {DISTRIBUTION}."
+    return f"Mend or uninstall the {source}."
 
 
 _CHILD = """
-import ctypes, sys
+import sys
+import hal
+from hal.errors import HalError
 try:
-    ctypes.CDLL(sys.argv[1]).hal_port_entry
-except (OSError, AttributeError) as error:
+    hal.load_port(sys.argv[1])
+except HalError as error:
     sys.exit(str(error))
 """
 
 
 def _open_in_child(path: Path) -> str | None:
-    """Open a port's library in a process of its own; return what is wrong with it, or None."""
+    """Load a port in a process of its own; return what is wrong with it, or None."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CHILD, str(path)],
@@ -202,10 +192,14 @@ def _open_in_child(path: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"opening it takes more than {PORT_SECONDS:.0f} s"
+        return f"loading it takes more than {PORT_SECONDS:.0f} s"
     if done.returncode < 0:
-        return f"opening it ends the process with signal {-done.returncode}"
-    return done.stderr.strip() or None if done.returncode else None
+        return f"loading it ends the process with signal {-done.returncode}"
+    return (
+        done.stderr.strip() or f"loading it ends with status {done.returncode}"
+        if done.returncode
+        else None
+    )
 
 
 def check_tools() -> Iterator[Finding]:
