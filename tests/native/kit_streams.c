@@ -278,7 +278,7 @@ static void test_handles_of_other_kinds_and_devices_are_refused(void) {
   EQUAL(kit_stream_query(memory), HAL_ERROR_INVALID_HANDLE);
   EQUAL(kit_stream_query(0), HAL_ERROR_INVALID_HANDLE);
   EQUAL(kit_stream_query(UINT64_MAX), HAL_ERROR_INVALID_HANDLE);
-  for (uint64_t bit = 0; bit < 64; ++bit) {
+  for (uint64_t bit = 24; bit < 64; ++bit) {  // Generation, salt and kind; the index is below.
     EQUAL(kit_stream_query(stream ^ UINT64_C(1) << bit), HAL_ERROR_INVALID_HANDLE);
   }
   hal_memory theirs = allocate(other, 64, 0);

@@ -20,13 +20,13 @@ static bool claim(kit_stream *stream) {
   return !atomic_exchange(&stream->claimed, true);
 }
 
-static void await_work(kit_stream *stream) {
-  if (kit_spin(has_work, stream)) {
+static void await_work(kit_stream *stream, bool was_busy) {
+  if (was_busy && kit_spin(has_work, stream)) {
     return;
   }
   bool found = false;
   if (atomic_fetch_add(&nappers, 1) < 2 * kit_processors()) {
-    for (int nap = 0; nap < NAPS && !found; ++nap) {
+    for (int nap = 0; was_busy && nap < NAPS && !found; ++nap) {
       found = kit_sleep(has_work, stream, &stream->head, kit_monotonic_ns() + NAP_NS);
     }
   }
@@ -61,8 +61,8 @@ static void *run_stream(void *argument) {
   kit_stream *stream = argument;
   kit_device *device = stream->object.device;
   kit_retain(device);  // The count of threads lives in it.
-  for (;;) {
-    await_work(stream);
+  for (bool was_busy = false;; was_busy = true) {
+    await_work(stream, was_busy);
     run_queue(stream);
     if (atomic_load(&stream->closing) && atomic_load(&stream->left) == atomic_load(&stream->head)) {
       break;
