@@ -21,6 +21,7 @@ __all__ = ["Envelope", "Section", "decode", "decode_envelope", "decode_signature
 
 NONE16, NONE32 = 0xFFFF, 0xFFFFFFFF
 HEADER_BYTES = 48
+_ENVELOPE_PARTS = ((16, "signature"), (24, "format"), (32, "payload"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 Item = TypeVar("Item")
 
@@ -55,12 +56,15 @@ def decode(image: bytes) -> Module:
         problem = f"{program_count} entries at {table} do not fit {len(image)} bytes"
         raise root.error(32, "program_table_offset", problem)
     programs: list[Program] = []
+    spans = [(table, table + 8 * program_count, "program table")] if program_count else []
     for index in range(program_count):
         at = table + 8 * index
         section = root.subsection(at, "program", b"HPRG")
+        spans.append((section.start, section.start + section.bytes, f"program {index}"))
         programs.append(decode_program(section))
     _refuse_duplicates(root, programs)
     kernels = _signature(root, [program.name for program in programs])
+    root.cover(HEADER_BYTES, [*spans, root.span(16, "signature")])
     module = Module(kernels, tuple(programs))
     _check_features(root, module, bits)
     return module
@@ -97,7 +101,9 @@ def decode_envelope(image: bytes) -> Envelope:
         format_name = name.decode()
     except UnicodeDecodeError:
         raise root.error(24, "format", "the name is not UTF-8") from None
-    return Envelope(_signature(root, None), format_name, payload)
+    kernels = _signature(root, None)
+    root.cover(HEADER_BYTES, [root.span(*pair) for pair in _ENVELOPE_PARTS])
+    return Envelope(kernels, format_name, payload)
 
 
 def decode_signature(image: bytes) -> tuple[Kernel, ...]:
@@ -150,6 +156,11 @@ class Section:
             raise self.error(at, field, f"ends beyond the section of {self.bytes} bytes")
         return struct.unpack_from("<" + layout, self.data, self.start + at)
 
+    def span(self, at: int, name: str) -> tuple[int, int, str]:
+        """(begin, end, name) of what a pair {offset, length} points to."""
+        offset, length = self.fields(at, "II", name)
+        return offset, offset + length, name
+
     def zero(self, at: int, size: int, field: str) -> None:
         """Refuses a reserved field that is not zero."""
         (raw,) = self.fields(at, f"{size}s", field)
@@ -195,12 +206,18 @@ class Section:
             else:
                 spans.append((offset, offset + size * count, name))
             result[name] = (offset, count)
-        spans.sort()
-        for (_, end, first), (begin, _, second) in pairwise(spans):
-            if begin < end:
-                raise self.error(begin, second, f"overlaps the table {first}")
+        self.cover(header, spans)
         self.code, self.strings = result["code"], result["strings"]
         return result
+
+    def cover(self, start: int, spans: list[tuple[int, int, str]]) -> None:
+        """Refuses overlaps of (begin, end, name) and anything but zeros between them."""
+        bounds = [(start, start, "header"), *sorted(spans), (self.bytes, self.bytes, "end")]
+        for (_, end, first), (begin, _, second) in pairwise(bounds):
+            if begin < end:
+                raise self.error(begin, second, f"overlaps {first}")
+            if any(self.data[self.start + end : self.start + begin]):
+                raise self.error(end, "padding", f"not zero between {first} and {second}")
 
     def string(self, reference: int, at: int, field: str) -> str:
         """A name of the string blob."""
@@ -265,9 +282,9 @@ def read_kind(
 
 def _signature(root: Section, programs: list[str] | None) -> tuple[Kernel, ...]:
     section = root.subsection(16, "signature", b"HSIG")
-    major, _ = section.fields(8, "HH", "version")
-    if major != 1:
-        raise section.error(8, "version", f"{major}; this reader knows 1.x")
+    version = section.fields(8, "HH", "version")
+    if version != (1, 0):
+        raise section.error(8, "version", f"{version[0]}.{version[1]}; this reader knows 1.0")
     section.zero(12, 4, "reserved")
     layout = [
         ("kernels", 32),

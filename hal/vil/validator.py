@@ -172,7 +172,7 @@ def _tile_problems(tile: Tile) -> Iterator[str]:
         yield f"space {tile.space!r}; allowed: {' '.join(SPACES)}"
     if tile.layout not in LAYOUTS:
         yield f"layout {tile.layout!r}; allowed: {' '.join(LAYOUTS)}"
-    if (tile.layout == "panel") != (1 <= tile.panel <= 1024) or tile.panel < 0:
+    if not (1 <= tile.panel <= 1024 if tile.layout == "panel" else tile.panel == 0):
         yield f"panel {tile.panel} with layout {tile.layout}; panel(m) has m of 1 to 1024"
     if tile.offset < 0 or tile.offset + tile.total_bytes > 2**32:
         yield f"bytes {tile.offset} to {tile.offset + tile.total_bytes}; at most 2^32"

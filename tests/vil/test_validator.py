@@ -346,6 +346,8 @@ def test_malformed_instructions_are_refused(item: Instruction, words: str) -> No
         ("tiles", {"space": "global"}, "space 'global'"),
         ("tiles", {"layout": "panel"}, "panel 0 with layout panel"),
         ("tiles", {"panel": 3}, "panel 3 with layout row"),
+        ("tiles", {"panel": 2000}, "panel 2000 with layout row"),
+        ("tiles", {"layout": "panel", "panel": 2000}, "panel 2000 with layout panel"),
         ("tiles", {"name": "g"}, "two are called g"),
         ("tiles", {"name": "9"}, "'9' is not a name"),
         ("tiles", {"offset": 2**32}, "at most 2^32"),

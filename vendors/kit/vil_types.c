@@ -249,8 +249,7 @@ static int32_t check_move(vil_judged *judged, const vil_instruction *at, const v
   if (combines ? a->dtype != HAL_DTYPE_F32 && a->dtype != HAL_DTYPE_F64 && !is_index(a->dtype)
                : !is_plain(a->dtype))
     return bad_types(judged, NULL, a);
-  if ((status = check_descriptor(judged, at, a, 1)) || (status = check_distinct(judged, a, b)))
-    return status;
+  if ((status = check_descriptor(judged, at, a, 1))) return status;
   return check_index(judged, b, a->rows);
 }
 
