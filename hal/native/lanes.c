@@ -37,12 +37,14 @@ static int is_ending(hal_emulation *emulation) {
 
 static int32_t wait_until_reached(hal_emulation *emulation, hal_event reached) {
   hal_layer *next = emulation->next;
-  int32_t status = HAL_OK;
-  if (reached == 0) return status;
-  do {
-    status = next->calls->event_synchronize(next, reached, SLICE_NS);
-  } while (status == HAL_ERROR_TIMEOUT && !is_ending(emulation));
-  return status;
+  if (reached == 0) return HAL_OK;
+  for (;;) {
+    const int32_t status = next->calls->event_synchronize(next, reached, SLICE_NS);
+    if (status != HAL_ERROR_TIMEOUT || is_ending(emulation)) return status;
+    // TIMEOUT may also be what the stream failed with; then the event is complete.
+    const int32_t now = next->calls->event_query(next, reached);
+    if (now != HAL_NOT_READY) return now;
+  }
 }
 
 static void do_job(hal_emulation *emulation, const hal_job *job) {

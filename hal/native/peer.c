@@ -62,11 +62,12 @@ static int32_t copy_with_helper(hal_emulation *emulation, hal_stream helper,
                                 const hal_memory_ref *ref, void *host, uint32_t kind) {
   hal_layer *next = emulation->next;
   int32_t status = copy_host(emulation, helper, ref, host, kind);
-  while (status == HAL_OK) {
+  if (status != HAL_OK) return status;
+  do {
     status = next->calls->stream_synchronize(next, helper, HELPER_TIMEOUT_NS);
-    if (status == HAL_OK) return HAL_OK;
-    if (status == HAL_ERROR_TIMEOUT) status = HAL_OK;
-  }
+    // TIMEOUT may also be what the stream failed with.
+  } while (status == HAL_ERROR_TIMEOUT &&
+           next->calls->stream_query(next, helper) == HAL_NOT_READY);
   return status;
 }
 
