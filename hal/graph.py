@@ -43,7 +43,6 @@ class Graph(Owned):
     def launch(self, stream: Stream) -> None:
         """Enqueue the recorded work on a stream of the same device."""
         if stream.device is not self.device:
-            stream._own("graph.launch")
             raise UsageError(
                 f"the graph is of {self.device.name}, the stream of {stream.device.name}",
                 call="graph.launch",

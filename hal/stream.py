@@ -39,7 +39,7 @@ class Stream(Owned):
     synchronise. There is no order between two streams but what events make.
     """
 
-    __slots__ = ("_borrowed", "_copy", "_fast", "_graph", "_host_error", "_refs")
+    __slots__ = ("_borrowed", "_fast", "_graph", "_host_error", "_refs")
 
     NOUN = "stream"
     END = "stream.destroy"
@@ -67,8 +67,6 @@ class Stream(Owned):
     def _adopt(self, device: Device, handle: int) -> None:
         super().__init__(device, handle)
         self._fast: int | None = handle  # What a launch takes; None sends it the careful way.
-        self._copy: CData = ffi.new("hal_copy_desc *")
-        self._copy.size = ffi.sizeof("hal_copy_desc")
         self._refs: CData = ffi.new("hal_memory_ref[2]")
         self._borrowed: list[object] = []  # Host memory that enqueued copies still use.
         self._host_error: BaseException | None = None
@@ -87,21 +85,16 @@ class Stream(Owned):
         contiguous, and it is kept alive until the stream has passed the copy.
         """
         call = "transfer.copy"
-        to_device, from_device = isinstance(target, Region), isinstance(source, Region)
-        if to_device and from_device:
-            self._own(call, target=target, source=source)
-            self._check_sizes(call, target, source)
-            self._copy_regions(target, source)
-        elif to_device:
-            self._own(call, target=target)
-            host = host_range(source, call, writable=False)
-            self._check_sizes(call, target, host)
-            self._copy_in(target, host, borrow)
-        elif from_device:
-            self._own(call, source=source)
-            host = host_range(target, call, writable=True)
-            self._check_sizes(call, host, source)
-            self._copy_out(host, source)
+        into, out_of = isinstance(target, Region), isinstance(source, Region)
+        near: Region
+        far: Region | HostRange
+        if into:
+            near = target
+            far = source if out_of else host_range(source, call, writable=False)
+            kind = _ON_DEVICE if out_of else _TO_DEVICE
+        elif out_of:
+            near, kind = source, _TO_HOST
+            far = host_range(target, call, writable=True)
         else:
             raise UsageError(
                 f"neither the target ({type(target).__name__}) nor the source "
@@ -109,6 +102,26 @@ class Stream(Owned):
                 call=call,
                 next_step="Give an Array, Buffer or View on one side at least.",
             )
+        self._own(call, target if into else source)
+        if isinstance(far, Region):
+            self._own(call, far)
+        if near.bytes != far.bytes or near.dtype is not far.dtype:
+            self._check_sizes(call, far if kind == _TO_HOST else near, source if out_of else far)
+        status = lib.hal_python_copy(
+            self.device.native,
+            self._fast or self._live(call),
+            kind,
+            _BORROW if borrow and kind == _TO_DEVICE else 0,
+            source._argument if out_of else ffi.NULL,
+            target._argument if into else ffi.NULL,
+            ffi.NULL if isinstance(far, Region) else far.pointer,
+        )
+        if status:
+            self._fail(status, call)
+        if kind == _TO_HOST or (borrow and kind == _TO_DEVICE):
+            self._keep(far)
+        if self._graph is not None:
+            self._graph._note(None, near, far)
 
     def fill(self, target: Region, value: Any, dtype: Any = None) -> None:
         """Repeat a value over a range.
@@ -119,7 +132,7 @@ class Stream(Owned):
             dtype: Element type of a number; an Array knows its own.
         """
         call = "transfer.fill"
-        self._own(call, target=target)
+        self._own(call, target)
         pattern = value if isinstance(value, bytes) else _pattern(target, value, dtype)
         target.fill_ref(self._refs[0])
         status = lib.hal_transfer_fill(
@@ -162,7 +175,7 @@ class Stream(Owned):
                     call=call,
                     next_step="Pass source_stream=, a stream of the source's device.",
                 )
-            self._own(call, target=target)
+            self._own(call, target)
             status = lib.hal_bridge_copy(
                 *(source.device.native, source_stream._live(call), ffi.addressof(first)),
                 *(target.device.native, self._live(call), ffi.addressof(second)),
@@ -203,7 +216,7 @@ class Stream(Owned):
             (target, to_device, "target", target_pitch_bytes),
         ):
             if on_device:
-                self._own(call, **{side: region})
+                self._own(call, region)
                 region.fill_ref(getattr(desc, side))
                 continue
             host = host_range(region, call, writable=side == "target")
@@ -287,33 +300,29 @@ class Stream(Owned):
             self._refuse_dead(call)
         return self._handle
 
-    def _own(self, call: str, **regions: Any) -> None:
-        """Refuse what is no device memory, or memory of another device."""
-        for name, region in regions.items():
-            if not isinstance(region, Region):
-                raise UsageError(
-                    f"{name} is {type(region).__name__}, no device memory",
-                    call=call,
-                    next_step="Give an Array, Buffer or View.",
-                )
-            if region.is_closed:
-                region._refuse_dead(call)
-            if region.device is not self.device:
-                self._refuse_foreign(call, **regions)
-
-    def _refuse_foreign(self, call: str, **regions: Region) -> NoReturn:
-        for name, region in regions.items():
-            if region.device is not self.device:
-                same = region.device.name == self.device.name
-                whose = f"another opening of {region.device.name}" if same else region.device.name
-                raise InvalidHandle(
-                    f"the {name}, an {region._describe()}, is of {whose}; "
-                    f"the stream is of {self.device.name}",
-                    call=call,
-                    device=self.device.name,
-                    next_step="Use memory of the stream's device, or stream.copy_peer().",
-                )
-        raise AssertionError("no region is foreign")
+    def _own(self, call: str, region: Any) -> None:
+        """Refuse what is no device memory, is dead, or is of another device."""
+        try:
+            if region.device is self.device and region._argument is not None:
+                return
+        except AttributeError:
+            pass
+        if not isinstance(region, Region):
+            raise UsageError(
+                f"{type(region).__name__} is no device memory",
+                call=call,
+                next_step="Give an Array, Buffer or View.",
+            )
+        if region.is_closed:
+            region._refuse_dead(call)
+        same = region.device.name == self.device.name
+        whose = f"another opening of {region.device.name}" if same else region.device.name
+        raise InvalidHandle(
+            f"the {region._describe()} is of {whose}; the stream is of {self.device.name}",
+            call=call,
+            device=self.device.name,
+            next_step="Use memory of the stream's device, or stream.copy_peer().",
+        )
 
     def _check_sizes(self, call: str, target: Any, source: Any) -> None:
         if target.bytes != source.bytes:
@@ -323,7 +332,7 @@ class Stream(Owned):
                 device=self.device.name,
                 next_step="Give ranges of one length; a view cuts one: buffer[first:last].",
             )
-        first, second = getattr(target, "dtype", None), getattr(source, "dtype", None)
+        first, second = target.dtype, source.dtype
         if first is not None and second is not None and first is not second:
             raise InvalidValue(
                 f"the source holds {second}, the target {first}",
@@ -331,37 +340,6 @@ class Stream(Owned):
                 device=self.device.name,
                 next_step="A copy moves bytes and converts nothing: convert first.",
             )
-
-    def _copy_regions(self, target: Region, source: Region) -> None:
-        desc = self._copy
-        desc.kind, desc.flags = _ON_DEVICE, 0
-        source.fill_ref(desc.source)
-        target.fill_ref(desc.target)
-        self._enqueue_copy(target, source)
-
-    def _copy_in(self, target: Region, host: HostRange, borrow: bool) -> None:
-        desc = self._copy
-        desc.kind, desc.flags = _TO_DEVICE, _BORROW if borrow else 0
-        desc.host_source = host.pointer
-        target.fill_ref(desc.target)
-        self._enqueue_copy(target, host)
-        if borrow:
-            self._keep(host)
-
-    def _copy_out(self, host: HostRange, source: Region) -> None:
-        desc = self._copy
-        desc.kind, desc.flags = _TO_HOST, 0
-        desc.host_target = host.pointer
-        source.fill_ref(desc.source)
-        self._enqueue_copy(host, source)
-        self._keep(host)
-
-    def _enqueue_copy(self, *uses: object) -> None:
-        status = lib.hal_transfer_copy(self.device.native, self._live("transfer.copy"), self._copy)
-        if status:
-            self._fail(status, "transfer.copy")
-        if self._graph is not None:
-            self._graph._note(None, *uses)
 
     def _keep(self, host: object) -> None:
         """Keep host memory alive until the stream has been seen idle."""

@@ -35,10 +35,12 @@ def host_range(value: Any, call: str, *, writable: bool) -> HostRange:
         UsageError: it holds no memory, or elements that the HAL lacks.
         InvalidValue: a target that is not contiguous or not writable.
     """
+    if hasattr(type(value), "__array_interface__"):  # On the type: the value's own costs 1 µs.
+        return _of_array(value, call, writable)
     if isinstance(value, PinnedMemory):
         return HostRange(value.pointer, value.bytes, None, value._pointer)
     if hasattr(value, "__array_interface__"):
-        return _of_array(value, call, writable)
+        return _of_untidy_array(value, call, writable)
     try:
         data = ffi.from_buffer("char[]", value, require_writable=writable)
     except (TypeError, BufferError, ValueError) as error:

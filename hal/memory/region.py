@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hal import dtypes
+from hal.dtypes import DType
 from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError
 from hal.port.native import CData, ffi, lib
 from hal.port.owned import Owned
@@ -41,6 +42,9 @@ class Region(Owned):
 
     NOUN = "buffer"
     END = "memory.free"
+
+    dtype: DType | None = None
+    """Of the elements; None for bytes without a type."""
     GONE = "freed"
 
     def __init__(self, device: Device, memory: int, offset_bytes: int, size: int) -> None:

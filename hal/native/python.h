@@ -2,6 +2,8 @@
 #ifndef HAL_NATIVE_PYTHON_H_
 #define HAL_NATIVE_PYTHON_H_
 
+#include <stddef.h>
+
 #include "hal/loader.h"
 
 // hal_plan_launch with packed arguments, as one cffi call that allocates nothing.
@@ -17,6 +19,19 @@ static inline int32_t hal_python_launch_grid(hal_plan *plan, hal_stream stream,
                                              const void *arguments, uint32_t argument_count,
                                              const void *grid) {
   return hal_plan_launch(plan, stream, arguments, argument_count, grid);
+}
+
+// transfer.copy of ranges that come as packed buffer arguments.
+//   source, target: a hal_argument, or NULL for the host's side. host: the host's bytes.
+static inline int32_t hal_python_copy(hal_port *port, hal_stream stream, uint32_t kind,
+                                      uint32_t flags, const void *source, const void *target,
+                                      void *host) {
+  hal_copy_desc desc = {.size = sizeof(desc), .kind = kind, .flags = flags};
+  if (source != NULL) desc.source = ((const hal_argument *)source)->buffer;
+  if (target != NULL) desc.target = ((const hal_argument *)target)->buffer;
+  if (kind == HAL_COPY_HOST_TO_DEVICE) desc.host_source = host;
+  if (kind == HAL_COPY_DEVICE_TO_HOST) desc.host_target = host;
+  return hal_transfer_copy(port, stream, &desc);
 }
 
 // hal_graph_update_arguments with packed arguments.

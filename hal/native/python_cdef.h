@@ -3,6 +3,8 @@ int32_t hal_python_launch(hal_plan *plan, hal_stream stream, const void *argumen
                           uint32_t argument_count);
 int32_t hal_python_launch_grid(hal_plan *plan, hal_stream stream, const void *arguments,
                                uint32_t argument_count, const void *grid);
+int32_t hal_python_copy(hal_port *port, hal_stream stream, uint32_t kind, uint32_t flags,
+                        const void *source, const void *target, void *host);
 int32_t hal_python_update(hal_port *port, hal_graph graph, uint32_t node, const void *arguments,
                           uint32_t argument_count);
 extern "Python" void hal_python_host_call(void *user);
