@@ -3,8 +3,11 @@
 
 #include "kit_fixture.h"
 
-// A fill with the pattern 0xEE fails; every other operation is the kit's own.
+// A fill with the pattern 0xEE fails, one with 0xDD loses the device; the rest is the kit's own.
 static int32_t run(kit_device *device, kit_operation *operation) {
+  if (operation->kind == KIT_FILL && operation->pattern[0] == 0xDD) {
+    return kit_fail(HAL_ERROR_DEVICE_LOST, "it fell off the bus");
+  }
   if (operation->kind == KIT_FILL && operation->pattern[0] == 0xEE) {
     return kit_fail(HAL_ERROR_EXECUTION_FAILED, "fill %llu broke",
                     (unsigned long long)operation->id);
@@ -292,6 +295,38 @@ static void test_handles_of_other_kinds_and_devices_are_refused(void) {
   EQUAL(kit_device_close(other, SECOND), HAL_ERROR_INVALID_HANDLE);
 }
 
+static void test_a_lost_device_refuses_all_but_its_end(void) {
+  hal_device lost = 0;
+  hal_stream stream = 0;
+  hal_stream other = 0;
+  hal_event event = 0;
+  EQUAL(kit_device_open(1, &lost), HAL_OK);
+  EQUAL(kit_stream_create(lost, 0, &stream), HAL_OK);
+  EQUAL(kit_stream_create(lost, 0, &other), HAL_OK);
+  hal_memory memory = allocate(lost, 64, 0);
+  EQUAL(fill_with(stream, memory, 0, 64, 0xDD, 1), HAL_OK);
+  EQUAL(kit_stream_synchronize(stream, SECOND), HAL_ERROR_DEVICE_LOST);
+  EQUAL(kit_stream_query(other), HAL_ERROR_DEVICE_LOST);
+  EQUAL(fill_with(other, memory, 0, 64, 1, 1), HAL_ERROR_DEVICE_LOST);
+  EQUAL(kit_event_create(lost, 0, &event), HAL_ERROR_DEVICE_LOST);
+  EQUAL(kit_device_synchronize(lost, SECOND), HAL_ERROR_DEVICE_LOST);
+  EQUAL(kit_device_synchronize(device, SECOND), HAL_OK);
+  EQUAL(kit_memory_free(memory), HAL_OK);
+  EQUAL(kit_device_close(lost, SECOND), HAL_OK);
+}
+
+static void test_long_texts_are_cut_between_characters(void) {
+  char key[1000];
+  for (size_t i = 0; i < sizeof(key) - 1; ++i) {
+    key[i] = "\xC3\xA4"[i % 2];
+  }
+  key[sizeof(key) - 1] = '\0';
+  EQUAL(kit_fail(HAL_ERROR_NOT_FOUND, "%s", key), HAL_ERROR_NOT_FOUND);
+  EQUAL(strlen(last_error().text), 510);
+  EQUAL(kit_fail(HAL_ERROR_NOT_FOUND, "%s", ""), HAL_ERROR_NOT_FOUND);
+  TRUE(last_error().text[0] != '\0');
+}
+
 static void *churn(void *unused) {
   (void)unused;
   for (int i = 0; i < 200; ++i) {
@@ -342,6 +377,8 @@ int main(void) {
   test_many_operations_run_in_order();
   test_times_and_records();
   test_handles_of_other_kinds_and_devices_are_refused();
+  test_a_lost_device_refuses_all_but_its_end();
+  test_long_texts_are_cut_between_characters();
   test_threads_churn_objects();
   test_shutdown_starts_again();
   return 0;

@@ -6,6 +6,23 @@
 
 static _Thread_local hal_error record;
 
+// Gives an empty text a meaning, and takes off a character that the end of the room has cut.
+static void tidy(void) {
+  size_t length = strlen(record.text);
+  if (length == 0) {
+    snprintf(record.text, sizeof(record.text), "failed with status %d and no reason",
+             (int)record.status);
+  } else if (length == sizeof(record.text) - 1) {
+    size_t start = length;
+    while (start > 0 && ((unsigned char)record.text[start - 1] & 0xC0) == 0x80) {
+      --start;
+    }
+    if (start > 0 && ((unsigned char)record.text[start - 1] & 0x80) != 0) {
+      record.text[start - 1] = '\0';
+    }
+  }
+}
+
 int32_t kit_fail(int32_t status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -13,6 +30,7 @@ int32_t kit_fail(int32_t status, const char *format, ...) {
   va_end(arguments);
   record.status = status;
   record.operation_id = 0;
+  tidy();
   return status;
 }
 
@@ -20,6 +38,7 @@ int32_t kit_fail_operation(int32_t status, uint64_t operation_id, const char *te
   snprintf(record.text, sizeof(record.text), "%s", text);
   record.status = status;
   record.operation_id = operation_id;
+  tidy();
   return status;
 }
 

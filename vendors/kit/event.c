@@ -56,6 +56,10 @@ int32_t kit_event_create(hal_device handle, uint32_t flags, hal_event *out_event
   if (device == NULL) {
     return HAL_ERROR_INVALID_HANDLE;
   }
+  if (atomic_load(&device->lost)) {
+    kit_release(device);
+    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+  }
   kit_event *event = calloc(1, sizeof(*event));
   bool host = (flags & HAL_EVENT_FLAG_HOST) != 0;
   uint64_t made = 0;

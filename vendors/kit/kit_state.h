@@ -186,6 +186,8 @@ struct kit_stream {
   _Atomic uint64_t left;       // Places that the executor has left.
   _Atomic bool closing;
   _Atomic bool claimed;    // A thread takes operations off the queue.
+  _Atomic bool called;     // Somebody waits: the stream's thread shall look at once.
+  _Atomic bool helped;     // A waiting thread has done operations.
   _Atomic bool deep;       // The stream's thread sleeps until it is woken.
   _Atomic int32_t failed;  // Status of the first failure; set after the three below.
   uint64_t failed_id;
@@ -232,6 +234,7 @@ void kit_finish_operation(kit_stream *stream, kit_place *place, int32_t status, 
 // ---- queue_thread.c, queue_native.c ----
 int32_t kit_thread_start(kit_stream *stream);
 void kit_thread_notify(kit_stream *stream);  // There is new work.
+void kit_thread_call(kit_stream *stream);    // Somebody waits for the work.
 // A thread that is about to wait for operation `id` does what it may of the queue itself, and wakes
 // the stream's thread for the rest.
 void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns);

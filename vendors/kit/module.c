@@ -75,6 +75,9 @@ static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_m
 }
 
 static int32_t load(kit_device *device, const hal_module_desc *desc, hal_module *out_module) {
+  if (atomic_load(&device->lost)) {
+    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+  }
   vil_module *vil = NULL;
   int32_t status = read_image(device, desc, &vil);
   if (status != HAL_OK) {

@@ -76,7 +76,7 @@ static bool wait_for_room(kit_stream *stream) {
       return false;
     }
     left = now;
-    kit_wake(&stream->head);
+    kit_thread_call(stream);
     kit_wait_pumping(has_room, stream, &stream->left, kit_monotonic_ns() + 10000000000u);
   }
   return true;

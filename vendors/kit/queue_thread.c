@@ -20,15 +20,42 @@ static bool claim(kit_stream *stream) {
   return !atomic_exchange(&stream->claimed, true);
 }
 
+static bool is_called(void *context) {
+  kit_stream *stream = context;
+  return atomic_load(&stream->called) || atomic_load(&stream->closing);
+}
+
+// Naps until there is work for this thread. Where waiting threads do the work (`helped`), it leaves
+// them fresh work, and takes what has lain there for a whole nap or what somebody calls for.
+static bool nap(kit_stream *stream, bool helped) {
+  uint64_t stale = UINT64_MAX;
+  for (int count = 0; count < NAPS; ++count) {
+    if (kit_sleep(helped ? is_called : has_work, stream, &stream->head,
+                  kit_monotonic_ns() + NAP_NS)) {
+      return true;
+    }
+    uint64_t left = atomic_load(&stream->left);
+    bool has_more = left != atomic_load(&stream->head);
+    if (has_more && left == stale) {
+      return true;
+    }
+    stale = has_more ? left : UINT64_MAX;
+    if (atomic_exchange(&stream->helped, false)) {
+      helped = true;
+      count = 0;
+    }
+  }
+  return has_work(stream);
+}
+
 static void await_work(kit_stream *stream, bool was_busy) {
-  if (was_busy && kit_spin(has_work, stream)) {
+  bool helped = atomic_exchange(&stream->helped, false);
+  if (was_busy && !helped && kit_spin(has_work, stream)) {
     return;
   }
   bool found = false;
-  if (atomic_fetch_add(&nappers, 1) < 2 * kit_processors()) {
-    for (int nap = 0; was_busy && nap < NAPS && !found; ++nap) {
-      found = kit_sleep(has_work, stream, &stream->head, kit_monotonic_ns() + NAP_NS);
-    }
+  if (atomic_fetch_add(&nappers, 1) < 2 * kit_processors() && was_busy) {
+    found = nap(stream, helped);
   }
   atomic_fetch_sub(&nappers, 1);
   if (!found) {
@@ -48,6 +75,7 @@ static void run_queue(kit_stream *stream) {
     kit_sleep(is_unclaimed, stream, &stream->claimed, kit_monotonic_ns() + NAP_NS);
     return;
   }
+  atomic_store(&stream->called, false);
   uint64_t place = atomic_load(&stream->left);
   for (; place != atomic_load(&stream->head); ++place) {
     kit_execute(stream, kit_queue_at(stream, &stream->reader, place, true));
@@ -101,6 +129,11 @@ void kit_thread_notify(kit_stream *stream) {
   }
 }
 
+void kit_thread_call(kit_stream *stream) {
+  atomic_store(&stream->called, true);
+  kit_wake(&stream->head);
+}
+
 // Whether a thread that waits may do the operation: host calls belong to the port's own threads,
 // and a wait could outlast the caller's patience.
 static bool may_help(const kit_operation *operation) {
@@ -124,6 +157,7 @@ void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns) {
       }
       kit_execute(stream, next);
       kit_queue_leave(stream);
+      atomic_store(&stream->helped, true);
       ++place;
     }
     kit_error_restore(&saved);
@@ -131,7 +165,7 @@ void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns) {
     kit_wake(&stream->claimed);
   }
   if (atomic_load(&stream->left) != atomic_load(&stream->head)) {
-    kit_wake(&stream->head);
+    kit_thread_call(stream);
   }
 }
 
