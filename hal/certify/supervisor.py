@@ -108,6 +108,7 @@ class Supervisor:
         self.suite = suite
         self.jobs = jobs
         self.clock_jump_s = 0.0
+        self._clocks = _Clocks()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         control_read, self._control = os.pipe()
         self._events, events_write = os.pipe()
@@ -198,7 +199,6 @@ class Supervisor:
         """
         waiting: deque[Job] = deque()
         source = iter(jobs)
-        clocks = _Clocks()
         while self._fill(waiting, source) or self._running:
             event = self._next(0.2)
             if event is None:
@@ -207,7 +207,7 @@ class Supervisor:
                 self._check_silence()
             else:
                 waiting.extendleft(reversed(self._take(event, sink)))
-            self.clock_jump_s = max(self.clock_jump_s, clocks.jump_s())
+            self.clock_jump_s = max(self.clock_jump_s, self._clocks.jump_s())
             if tick is not None:
                 tick()
 

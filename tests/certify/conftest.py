@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from hal.certify.run import Options, Run, certify
-from hal.certify.suite import CONTROLS, required_lists
-from hal.certify.supervisor import SERVER, Supervisor
+from hal.certify.supervisor import SERVER
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "cpu"
@@ -30,18 +30,17 @@ Certify = Callable[..., Run]
 def make_suite(tmp_path: Path) -> MakeSuite:
     """Write a suite: `make_suite(group="code")` puts cases into tier1/group.py and lists them."""
 
-    def make(*, listed: bool = True, **groups: str) -> Path:
+    def make(**groups: str) -> Path:
         suite = tmp_path / "suite"
         for name, code in groups.items():
             path = suite / "tier1" / f"{name}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
-        if listed:
-            with Supervisor(suite, [CONTROLS, suite / "tier1"]) as supervisor:
-                lists = required_lists(suite, supervisor.collect())
-            for path, text in lists.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+        for name, code in groups.items():
+            ids = [f"tier1/{name}.py::{test}" for test in re.findall(r"def (test_\w+)", code)]
+            path = suite / "required" / "tier1" / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{test}\n" for test in sorted(ids)), encoding="utf-8")
         return suite
 
     return make
