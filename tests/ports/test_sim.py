@@ -106,3 +106,21 @@ def test_peer_copies_cross_the_links_between_chips(system: list[hal.Device]) -> 
         stream.synchronize()
     assert near.numpy().tolist() == numbers.tolist()
     assert far.numpy().tolist() == numbers.tolist()
+
+
+@pytest.mark.parametrize(("peer", "hops"), [(1, 1), (2, 2), (3, 1)])
+def test_peer_info_follows_the_links(peer: int, hops: int) -> None:
+    port = raw.open(find(SYSTEM))
+    try:
+        devices = [port.out("hal_device"), port.out("hal_device")]
+        for index, out in zip((0, peer), devices, strict=True):
+            assert port.call("device.open", index, out) == 0
+        answers = []
+        for key in (1, 2, 3):  # access, bandwidth, latency
+            value = port.out("int64_t")
+            assert port.call("device.peer_info", devices[0][0], devices[1][0], key, value) == 0
+            answers.append(value[0])
+        payload = 25_000_000_000 * 256 // (256 + 16)
+        assert answers == [1, payload, 500 * hops]
+    finally:
+        port.close()
