@@ -9,7 +9,17 @@ from hal.dtypes import DType
 from hal.vil.errors import VilError
 from hal.vil.expressions import Expr, encode_postfix
 from hal.vil.features import feature_bits, required_features
-from hal.vil.model import Axis, Descriptor, Instruction, Kernel, Module, Program, SReg, Value
+from hal.vil.model import (
+    Axis,
+    Descriptor,
+    Instruction,
+    Kernel,
+    Launch,
+    Module,
+    Program,
+    SReg,
+    Value,
+)
 from hal.vil.tables import ACCESS, ENGINES, FUNCTIONS, KINDS, LAYOUTS, OPS, PROFILES, SPACES
 
 __all__ = ["constant_bits", "encode", "encode_envelope", "encode_signature"]
@@ -27,7 +37,7 @@ def encode(module: Module) -> bytes:
     try:
         sections = [_program_section(program) for program in module.programs]
         signature = encode_signature(module.kernels, [item.name for item in module.programs])
-    except (struct.error, KeyError, AttributeError) as error:
+    except (struct.error, KeyError, ValueError, IndexError, AttributeError) as error:
         raise VilError(
             f"the module does not fit the binary form: {error}",
             call="vil.encode",
@@ -117,13 +127,33 @@ def _assemble(header: bytes, tables: list[tuple[bytes, int]]) -> bytes:
 
 def encode_signature(kernels: Iterable[Kernel], programs: list[str] | None) -> bytes:
     """The `HSIG` section; `programs` gives program indices, None for other formats."""
-    pool = _Pool()
-    tables = [bytearray() for _ in range(5)]
-    kernel_table, arguments, workspaces, launches, bindings = tables
-    counts = [0, 0, 0, 0, 0]
+    writer = _SignatureWriter(programs)
     for number, kernel in enumerate(kernels):
-        symbols = {arg.name: i for i, arg in enumerate(kernel.arguments) if arg.kind == "symbol"}
-        kernel_table += struct.pack(
+        writer.kernel(number, kernel)
+    return writer.section()
+
+
+class _SignatureWriter:
+    """Collects the tables of one signature section."""
+
+    def __init__(self, programs: list[str] | None) -> None:
+        self.programs = programs
+        self.pool = _Pool()
+        self.kernels, self.arguments, self.workspaces = bytearray(), bytearray(), bytearray()
+        self.launches, self.bindings = bytearray(), bytearray()
+        self.counts = [0, 0, 0, 0, 0]  # kernels, arguments, workspaces, launches, bindings
+        self.number = 0
+        self.symbols: dict[str, int] = {}
+
+    def _expression(self, expr: Expr | None) -> int:
+        return self.pool.expression(expr, self.symbols, self.number)
+
+    def kernel(self, number: int, kernel: Kernel) -> None:
+        """Adds a kernel with everything that belongs to it."""
+        pool, counts = self.pool, self.counts
+        self.number = number
+        self.symbols = {a.name: i for i, a in enumerate(kernel.arguments) if a.kind == "symbol"}
+        self.kernels += struct.pack(
             "<8I",
             pool.string(kernel.name),
             *(counts[1], len(kernel.arguments)),
@@ -131,55 +161,63 @@ def encode_signature(kernels: Iterable[Kernel], programs: list[str] | None) -> b
             *(counts[3], len(kernel.launches)),
             0,
         )
-        position = {arg.name: i for i, arg in enumerate(kernel.arguments)}
-        for arg in kernel.arguments:
-            arguments += struct.pack(
+        position = {argument.name: i for i, argument in enumerate(kernel.arguments)}
+        for argument in kernel.arguments:
+            self.arguments += struct.pack(
                 "<IBBBBIIQ",
-                pool.string(arg.name),
-                KINDS[arg.kind],
-                arg.dtype.number if arg.dtype else 8,
-                ACCESS[arg.access] if arg.access else 0,
+                pool.string(argument.name),
+                KINDS[argument.kind],
+                argument.dtype.number if argument.dtype else 8,
+                ACCESS[argument.access] if argument.access else 0,
                 0,
-                pool.expression(arg.required_bytes, symbols, number),
-                NONE32 if arg.alias is None else position[arg.alias],
+                self._expression(argument.required_bytes),
+                NONE32 if argument.alias is None else position[argument.alias],
                 0,
             )
         place = {workspace.name: i for i, workspace in enumerate(kernel.workspaces)}
         for workspace in kernel.workspaces:
-            size = pool.expression(workspace.bytes, symbols, number)
-            workspaces += struct.pack("<II", pool.string(workspace.name), size)
+            size = self._expression(workspace.bytes)
+            self.workspaces += struct.pack("<II", pool.string(workspace.name), size)
         for launch in kernel.launches:
-            grid = [pool.expression(axis, symbols, number) for axis in launch.grid or ()]
-            if launch.grid is not None and not grid:
-                raise KeyError(f"kernel {kernel.name}: a grid has one to three axes")
-            block = [pool.expression(axis, symbols, number) for axis in launch.block or ()]
-            launches += struct.pack(
-                "<12I",
-                pool.string(launch.program),
-                NONE32 if programs is None else programs.index(launch.program),
-                *(grid + [NONE32] * 3)[:3],
-                *(counts[4], len(launch.bindings)),
-                *(block + [NONE32] * 3)[:3],
-                pool.expression(launch.scratch, symbols, number),
-                0,
-            )
-            counts[4] += len(launch.bindings)
-            for binding in launch.bindings:
-                if binding.argument is not None:
-                    kind, index = 1, position[binding.argument]
-                elif binding.workspace is not None:
-                    kind, index = 2, place[binding.workspace]
-                else:
-                    kind, index = 3, pool.expression(binding.expression, symbols, number)
-                bindings += struct.pack("<B3xI", kind, index)
+            self._launch(launch, position, place)
         counts[0] += 1
         counts[1] += len(kernel.arguments)
         counts[2] += len(kernel.workspaces)
         counts[3] += len(kernel.launches)
-    header = struct.pack("<4sIHHI", b"HSIG", 0, 1, 0, 0)
-    blobs = [bytes(pool.expressions), bytes(pool.code), bytes(pool.strings)]
-    sizes = [*counts, len(pool.expressions) // 8, len(pool.code), len(pool.strings)]
-    return _assemble(header, list(zip([*map(bytes, tables), *blobs], sizes, strict=True)))
+
+    def _launch(self, launch: Launch, position: dict[str, int], place: dict[str, int]) -> None:
+        grid = [self._expression(axis) for axis in launch.grid or ()]
+        if launch.grid is not None and not 1 <= len(grid) <= 3:
+            raise KeyError(f"launch of {launch.program}: a grid has one to three axes")
+        block = [self._expression(axis) for axis in launch.block or ()]
+        self.launches += struct.pack(
+            "<12I",
+            self.pool.string(launch.program),
+            NONE32 if self.programs is None else self.programs.index(launch.program),
+            *(grid + [NONE32] * 3)[:3],
+            *(self.counts[4], len(launch.bindings)),
+            *(block + [NONE32] * 3)[:3],
+            self._expression(launch.scratch),
+            0,
+        )
+        self.counts[4] += len(launch.bindings)
+        for binding in launch.bindings:
+            if binding.argument is not None:
+                kind, index = 1, position[binding.argument]
+            elif binding.workspace is not None:
+                kind, index = 2, place[binding.workspace]
+            else:
+                kind, index = 3, self._expression(binding.expression)
+            self.bindings += struct.pack("<B3xI", kind, index)
+
+    def section(self) -> bytes:
+        """The finished section."""
+        pool = self.pool
+        header = struct.pack("<4sIHHI", b"HSIG", 0, 1, 0, 0)
+        tables = [self.kernels, self.arguments, self.workspaces, self.launches, self.bindings]
+        tables += [pool.expressions, pool.code, pool.strings]
+        counts = [*self.counts, len(pool.expressions) // 8, len(pool.code), len(pool.strings)]
+        return _assemble(header, list(zip(map(bytes, tables), counts, strict=True)))
 
 
 def constant_bits(constant: float | int, dtype: DType) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from vil_strategies import cases
 
 import hal.vil
-from hal.vil import Builder, Module, VilBinaryError, VilTextError, decode, encode, parse
+from hal.vil import Builder, Module, VilBinaryError, VilError, VilTextError, decode, encode, parse
 from hal.vil.expressions import Const, ceil_div, floor_div, maximum, minimum
 from hal.vil.generate import Case
 from hal.vil.recipes import matmul as matmul_module
@@ -248,3 +249,11 @@ def test_instruction_records_stand_where_the_page_says(matmul: Module) -> None:
     none = 0xFFFF
     assert fields[:6] == (10, 0, 4, 0, 0, none)
     assert fields[6:] == (2, none, 0, none, 1, none, none, none, none, none, none, none)
+
+
+def test_encoding_what_does_not_fit_is_an_error_not_a_traceback(matmul: Module) -> None:
+    kernel = matmul.kernels[0]
+    launch = replace(kernel.launches[0], program="absent")
+    broken = replace(matmul, kernels=(replace(kernel, launches=(launch,)),))
+    with pytest.raises(VilError, match="does not fit the binary form"):
+        encode(broken)
