@@ -108,7 +108,7 @@ class _Checker:
             self.once(status, "status", status.name)
             self.once(status, "status value", str(status.value))
         for rule in self.common.laws:
-            self.rule(rule, "ABI", None)
+            self.rule(rule, rule.id[4:7], None)
         for document in [self.common, *self.interfaces]:
             self.shared(document)
         for number, interface in enumerate(self.interfaces, 1):
@@ -229,15 +229,15 @@ def load(folder: Path) -> Node:
     if not (folder / SCHEMA).is_file():
         raise RegistryError(f"{folder}: no registry is here; name the checkout with --root")
     schema = json.loads((folder / SCHEMA).read_text(encoding="utf-8"))
-    paths = [
-        folder / COMMON,
-        *sorted({*folder.glob("*.yaml")} - {folder / COMMON, folder / RETIRED}),
-    ]
+    others = {*folder.glob("*.yaml")} - {folder / COMMON, folder / RETIRED}
+    paths = [folder / COMMON, *sorted(others)]
     documents = {path.name: read_yaml(path) for path in paths}
     errors = [e for name, d in documents.items() for e in _schema_errors(d, name, schema)]
     if errors:
         raise RegistryError("\n".join(errors))
     common = documents.pop(COMMON)
+    for name in [name for name, document in documents.items() if "interface" not in document]:
+        common.laws.extend(documents.pop(name).laws)
     interfaces = sorted(documents.values(), key=lambda d: int(d.number))
     for name, document in documents.items():
         if name != f"{document.interface}.yaml":

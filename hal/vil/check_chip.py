@@ -135,17 +135,18 @@ def _tile_problems(program: Program, tile: Tile, limits: Limits) -> Iterator[str
         yield f"layout {tile.layout}; the chip knows {' '.join(sorted(limits.layouts))}"
     elif tile.layout == "panel" and tile.panel not in limits.panel_rows:
         yield f"panel({tile.panel}); the chip knows {sorted(limits.panel_rows)}"
-    space = limits.spaces.get(tile.space)
-    if space is None:
+    place = tile.space
+    if place not in limits.spaces:
         if program.profile == "explicit":
-            yield f"space {tile.space}; the chip has {' '.join(limits.spaces)}"
-        return
-    capacity, alignment = space
+            yield f"space {place}; the chip has {' '.join(limits.spaces)}"
+            return
+        place = "near"
+    capacity, alignment = limits.spaces.get(place, (2**62, 1))
     if tile.offset + tile.total_bytes > capacity:
         end = tile.offset + tile.total_bytes
-        yield f"ends at byte {end} of {tile.space}, which has {capacity}"
+        yield f"ends at byte {end} of {place}, which has {capacity}"
     if tile.offset % alignment:
-        yield f"offset {tile.offset}; {tile.space} is aligned to {alignment}"
+        yield f"offset {tile.offset}; {place} is aligned to {alignment}"
 
 
 def _roles(item: Instruction) -> tuple[list[str], list[str]]:
@@ -230,7 +231,9 @@ def _against(program: Program, item: Instruction, row: Row) -> str:
 
 def _placed(program: Program, tile: Tile, row: Row, end: str) -> str:
     spaces, layouts = row.get(f"spaces_{end}"), row.get(f"layouts_{end}")
-    if program.profile == "explicit" and spaces is not None and tile.space not in spaces:
+    if program.profile != "explicit":
+        return ""
+    if spaces is not None and tile.space not in spaces:
         return f"tile {tile.name} is in {tile.space}; row {row['id']} takes {' '.join(spaces)}"
     if layouts is not None and tile.layout not in layouts:
         return f"tile {tile.name} has layout {tile.layout}; the row takes {' '.join(layouts)}"
