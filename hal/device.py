@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsBytes
 
 from hal.errors import HalError, InvalidHandle, NotFound
+from hal.memory import Array, Buffer, PinnedMemory, Pool, Region
+from hal.memory.element import as_dtype
 from hal.port import description
 from hal.port.native import CData, fail, ffi, lib, read_i64, read_text, timeout_ns
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from hal.event import Event
     from hal.hcd import Hcd
-    from hal.memory import Array, Buffer, PinnedMemory, Pool, Region
     from hal.module import Module
     from hal.port import Port
     from hal.profile import Profile
@@ -216,8 +217,6 @@ class Device:
     @cached_property
     def pool(self) -> Pool:
         """The caching allocator, from which `empty()` and `array()` take memory."""
-        from hal.memory import Pool
-
         return Pool(self)
 
     def stats(self) -> MemoryStats:
@@ -297,8 +296,6 @@ class Device:
         Raises:
             OutOfMemory: the device has no room.
         """
-        from hal.memory import Buffer
-
         return Buffer(self, bytes, alignment, zero)
 
     def empty(
@@ -311,8 +308,6 @@ class Device:
             dtype: A name such as `bf16`, a DType, or a NumPy dtype.
             stream: The stream that the array belongs to; None lets any stream use it.
         """
-        from hal.memory import Array
-
         return Array(self, dtype, shape, stream)
 
     def array(self, values: Any, dtype: Any = None, *, stream: Stream | None = None) -> Array:
@@ -322,9 +317,6 @@ class Device:
         on the device, and `values` may change.
         """
         import numpy as np
-
-        from hal.memory import Array
-        from hal.memory.element import as_dtype
 
         host = np.asarray(values)
         kind = as_dtype(host.dtype.newbyteorder("=") if dtype is None else dtype, "device.array")
@@ -341,8 +333,6 @@ class Device:
 
     def pinned(self, bytes: int) -> PinnedMemory:  # noqa: A002
         """Make host memory that the device copies from and to without staging."""
-        from hal.memory import PinnedMemory
-
         return PinnedMemory(self, bytes)
 
     def stream(self) -> Stream:

@@ -18,7 +18,7 @@ __all__ = ["Pool", "PoolStats"]
 Range = tuple[int, int, int]
 """memory, offset_bytes, bytes."""
 
-_OUT_OF_MEMORY = -5
+_NOT_READY, _OUT_OF_MEMORY = 1, -5
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ class Pool:
         if status:
             device._fail(status, "pool.create")
         self._pool = out[0]
+        self._out = ffi.new("hal_memory_ref *")
+        self._allocating = threading.Lock()  # Of _out.
         self._waiting: deque[Range] = deque()
-        self._waiting_bytes = 0
-        self._busy = threading.Lock()
+        self._draining = threading.Lock()
         self._waiting_limit = max(device.memory_bytes // 4, 1)
 
     @property
@@ -78,18 +79,24 @@ class Pool:
         Raises:
             OutOfMemory: also after everything that is not in use went back to the device.
         """
-        self._drain()
-        if self._waiting_bytes > self._waiting_limit:
-            self._wait()
-        out = ffi.new("hal_memory_ref *")
+        if self._waiting:
+            self._drain()
+            if self.waiting_bytes > self._waiting_limit:
+                self._wait()
         handle = 0 if stream is None else stream.handle
-        status = lib.hal_pool_alloc(self._pool, handle, size, out)
+        status, given = self._take(handle, size)
         if status == _OUT_OF_MEMORY and self._waiting:
             self._wait()
-            status = lib.hal_pool_alloc(self._pool, handle, size, out)
+            status, given = self._take(handle, size)
         if status:
             self.device._fail(status, "pool.alloc")
-        return int(out.memory), int(out.offset_bytes), int(out.bytes)
+        return given
+
+    def _take(self, stream: int, size: int) -> tuple[int, Range]:
+        with self._allocating:
+            out = self._out
+            status = lib.hal_pool_alloc(self._pool, stream, size, out)
+            return status, (out.memory, out.offset_bytes, size)
 
     def free(self, given: Range, stream: Stream | None = None) -> int:
         """Take a range back; with the stream that it belongs to, and only on its thread.
@@ -98,12 +105,19 @@ class Pool:
         """
         if self._pool == ffi.NULL:
             return 0
+        memory, offset_bytes, _ = given
         if stream is not None and not stream.is_closed:
-            return int(lib.hal_pool_free(self._pool, stream.handle, ffi.new(_REF, given)))
-        self._waiting.append(given)
-        self._waiting_bytes += given[2]
-        self._drain()
-        return 0
+            return int(lib.hal_python_pool_free(self._pool, stream.handle, memory, offset_bytes))
+        device = self.device
+        status = int(
+            lib.hal_python_pool_recycle(
+                device.native, device._handle, self._pool, memory, offset_bytes
+            )
+        )
+        if status == _NOT_READY:
+            self._waiting.append(given)
+            return 0
+        return status
 
     def trim(self, keep_bytes: int = 0) -> int:
         """Give unused memory back to the device until `keep_bytes` are kept; returns how much."""
@@ -125,12 +139,17 @@ class Pool:
             allocated_bytes=figures.allocated_bytes,
             reserved_bytes=figures.reserved_bytes,
             peak_bytes=figures.peak_bytes,
-            waiting_bytes=self._waiting_bytes,
+            waiting_bytes=self.waiting_bytes,
             live_count=figures.live_count,
             hit_count=figures.hit_count,
             miss_count=figures.miss_count,
             largest_free_bytes=figures.largest_free_bytes,
         )
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Freed, but not given out again before the device has gone idle once."""
+        return sum(size for _, _, size in list(self._waiting))
 
     def _forget(self, stream_handle: int) -> None:
         """A stream is about to be destroyed."""
@@ -142,19 +161,18 @@ class Pool:
 
         A finalizer may come here in the middle of anything, so the lock is only tried.
         """
-        if not self._waiting or not self._busy.acquire(blocking=False):
+        if not self._waiting or not self._draining.acquire(blocking=False):
             return
         try:
-            count = len(self._waiting)
+            count = len(self._waiting)  # Those were freed before the device is asked.
             device = self.device
             if lib.hal_device_synchronize(device.native, device._handle, 0) != 0:
                 return
             for _ in range(count):
-                given = self._waiting.popleft()
-                self._waiting_bytes -= given[2]
-                lib.hal_pool_free(self._pool, 0, ffi.new(_REF, given))
+                memory, offset_bytes, _ = self._waiting.popleft()
+                lib.hal_python_pool_free(self._pool, 0, memory, offset_bytes)
         finally:
-            self._busy.release()
+            self._draining.release()
 
     def _wait(self) -> None:
         """Wait for the device, so that all that waits can be used again."""
@@ -170,5 +188,4 @@ class Pool:
             lib.hal_pool_destroy(pool)
 
 
-_REF = ffi.typeof("hal_memory_ref *")
 _WAIT_S = 60.0

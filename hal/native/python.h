@@ -34,6 +34,22 @@ static inline int32_t hal_python_copy(hal_port *port, hal_stream stream, uint32_
   return hal_transfer_copy(port, stream, &desc);
 }
 
+// hal_pool_free of a range that starts at an offset of a memory object.
+static inline int32_t hal_python_pool_free(hal_pool *pool, hal_stream stream, hal_memory memory,
+                                           uint64_t offset_bytes) {
+  const hal_memory_ref ref = {.memory = memory, .offset_bytes = offset_bytes};
+  return hal_pool_free(pool, stream, &ref);
+}
+
+// The same for a range that any stream may have used: only when the device is idle, else NOT_READY
+// (or what the device answers) and the range stays given out.
+static inline int32_t hal_python_pool_recycle(hal_port *port, hal_device device, hal_pool *pool,
+                                              hal_memory memory, uint64_t offset_bytes) {
+  const int32_t status = hal_device_synchronize(port, device, 0);
+  if (status == HAL_ERROR_TIMEOUT) return HAL_NOT_READY;
+  return status != HAL_OK ? status : hal_python_pool_free(pool, 0, memory, offset_bytes);
+}
+
 // hal_graph_update_arguments with packed arguments.
 static inline int32_t hal_python_update(hal_port *port, hal_graph graph, uint32_t node,
                                         const void *arguments, uint32_t argument_count) {
