@@ -423,8 +423,8 @@ def test_a_double_arrives_with_all_its_bits(rig: Rig, value: float) -> None:
 
 @case(rules=["HAL-LCH-016"])
 @pytest.mark.parametrize("count", ["2", "17", "32", "33", "limit - 1", "limit"])
-def test_each_argument_arrives_up_to_the_limit(rig: Rig, count: str) -> None:
-    limit = rig.raw.i64(rig.device, "device.argument_limit") or 8
+def test_each_argument_arrives_up_to_the_limit(rig: Rig, count: str, hcd: Any) -> None:
+    limit = hcd.number("execution.limits.argument_count_max", 8)
     named = {"limit - 1": limit - 1, "limit": limit}
     total = min(limit, named[count] if count in named else int(count))
     kernel, y, stream = rig.program(programs.many(total), "many"), rig.numbers([0]), rig.stream()

@@ -365,6 +365,16 @@ class Raw:
         elif name in ("port.shutdown", "device.reset"):
             self._owned.clear()
 
+    def mark(self) -> tuple[int, int]:
+        """Return what `forget` needs to let go only of what comes later."""
+        return len(self._outs), len(self._kept)
+
+    def forget(self, since: tuple[int, int] = (0, 0)) -> None:
+        """Let go of the host memory of calls since a mark; its outputs are no longer watched."""
+        for key in list(self._outs)[since[0] :]:
+            del self._outs[key]
+        del self._kept[since[1] :]
+
     def owns(self, ender: str, handle: int) -> bool:
         """Tell whether a handle is alive as far as this object knows."""
         return (ender, handle) in self._owned
@@ -384,8 +394,7 @@ class Raw:
             self._owned.pop((ender, handle), None)
             if status != Status.OK:
                 failed.append(f"{ender} of a live handle answered {status_name(status)}")
-        self._outs.clear()
-        self._kept.clear()
+        self.forget()
         return failed
 
 

@@ -1,0 +1,81 @@
+"""What a step leaves behind in this process: heap bytes, threads, file descriptors."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hal.testing.rig import Rig
+
+__all__ = ["growth"]
+
+HEAP_BYTES_PER_ROUND = 24
+"""Growth of the C heap that counts as a leak: less than this is the harness's own book-keeping."""
+
+SETTLE_S = 3.0
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost",
+    )]  # fmt: skip
+
+
+def _heap() -> int:
+    """Return the bytes of the C heap in use, or 0 where the C library does not tell."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return 0
+    ask.restype = _Mallinfo
+    info = ask()
+    return int(info.uordblks + info.hblkhd)
+
+
+def _threads() -> int:
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
+
+
+def _files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def growth(rig: Rig, step: Callable[[], None], *, rounds: int) -> dict[str, float]:
+    """Return what `rounds` repetitions left behind, by kind and per round; empty when nothing.
+
+    As many rounds go before, so that caches are full. What ends on another thread is waited for.
+    """
+    from hal.testing.rig import LONG_NS
+
+    mark = rig.raw.mark()
+
+    def settle() -> None:
+        rig.raw.forget(mark)
+        rig.raw.ok("device.synchronize", rig.device, LONG_NS)
+        gc.collect()
+
+    for _ in range(rounds):
+        step()
+    settle()
+    threads, files, heap = _threads(), _files(), _heap()
+    for _ in range(rounds):
+        step()
+    settle()
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        if _threads() <= threads and _heap() - heap < HEAP_BYTES_PER_ROUND * rounds:
+            break
+        os.sched_yield()
+    found = {
+        "heap bytes": (_heap() - heap) / rounds,
+        "threads": (_threads() - threads) / rounds,
+        "file descriptors": (_files() - files) / rounds,
+    }
+    limits = {"heap bytes": HEAP_BYTES_PER_ROUND, "threads": 0.01, "file descriptors": 0.0}
+    return {kind: value for kind, value in found.items() if value > limits[kind]}
