@@ -195,6 +195,7 @@ struct kit_stream {
   char failed_text[512];
   _Atomic uint64_t now_ns;  // End of the last operation on the device's clock.
   uint64_t written;         // Places written; the producer's.
+  bool has_thread;          // Guarded by lock: it is started when there is work for it.
   kit_cursor writer;
   kit_chunk *_Atomic spare;
   kit_place direct;    // Place of an operation that runs on the caller's thread.

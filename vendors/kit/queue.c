@@ -110,6 +110,10 @@ int32_t kit_enqueue_begin(kit_stream *stream, bool direct, kit_place **out_place
       status = kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory for the stream's queue");
     }
   }
+  if (status == HAL_OK && place != &stream->direct && !kit_is_native() && !stream->has_thread) {
+    status = kit_thread_start(stream);
+    stream->has_thread = status == HAL_OK;
+  }
   if (status != HAL_OK) {
     pthread_mutex_unlock(&stream->lock);
     return status;

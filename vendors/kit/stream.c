@@ -51,7 +51,7 @@ static int32_t create(kit_device *device, uint64_t native, hal_stream *out_strea
   stream->next = device->streams;
   device->streams = stream;
   pthread_mutex_unlock(&device->lock);
-  int32_t status = kit_is_native() ? kit_native_start(stream, native) : kit_thread_start(stream);
+  int32_t status = kit_is_native() ? kit_native_start(stream, native) : HAL_OK;
   if (status != HAL_OK) {
     kit_stream_unlist(stream);
     kit_retire(stream);
@@ -93,10 +93,16 @@ int32_t kit_stream_destroy(hal_stream handle) {
     kit_release(stream);
     return kit_fail(HAL_ERROR_INVALID_HANDLE, "another thread destroys the stream");
   }
+  pthread_mutex_lock(&stream->lock);
   atomic_store(&stream->closing, true);
-  kit_wake(&stream->head);
+  bool has_thread = stream->has_thread;
+  pthread_mutex_unlock(&stream->lock);
   if (kit_is_native()) {
     kit_native_pump(stream);
+  } else if (has_thread) {
+    kit_wake(&stream->head);  // The thread finishes the work and ends.
+  } else {
+    kit_stream_unlist(stream);
   }
   kit_release(stream);
   return HAL_OK;
