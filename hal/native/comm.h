@@ -1,13 +1,13 @@
 // The loader's collectives inside one process. A rank copies its part to host memory in the order
 // of its stream; the last rank to arrive computes for all, in rank order; each rank copies its
-// result back. comm.c: communicators. group.c: several ranks of one thread. collective.c: what all
-// ranks do together. message.c: send and recv. Inside libhal only.
+// result back. comm.c: communicators. group.c: several ranks of one thread. collective.c: a rank's
+// part on its stream. round.c: where parts meet. message.c: send and recv. Inside libhal only.
 #ifndef HAL_NATIVE_COMM_H_
 #define HAL_NATIVE_COMM_H_
 
 #include "emulation.h"
 
-typedef struct hal_round hal_round;      // collective.c
+typedef struct hal_round hal_round;      // round.c
 typedef struct hal_message hal_message;  // message.c
 
 // What all ranks of a communicator share.
@@ -87,6 +87,15 @@ int32_t hal_part_begin(hal_part *part);
 int32_t hal_part_finish(hal_part *part);
 // Lets go of a part; the last one to do so frees it.
 void hal_part_release(hal_part *part);
+
+// ---- round.c ----
+
+// Takes part in the rank's next round; refused when ranks call with different values.
+int32_t hal_round_enter(hal_part *part);
+// Takes an entry back: the rank did not enqueue its part.
+void hal_round_undo(hal_part *part);
+// A job: the rank's stream reached the collective, its source is in host memory.
+int32_t hal_round_arrive(void *part, int32_t reached);
 // Frees the rounds that not all ranks passed.
 void hal_rounds_free(hal_circle *circle);
 
