@@ -226,8 +226,10 @@ class _Look:
         """Ask each function, in a process of its own, whether it is there at all."""
         from hal.testing.abi import FUNCTIONS
 
-        answers = {function.call: self.ask(function.call) for function in FUNCTIONS}
-        self.tell(answers=answers)
+        answers: dict[str, str] = {}
+        for function in FUNCTIONS:
+            answers[function.call] = self.ask(function.call)
+            self.tell(answers={function.call: answers[function.call]})
         required = [f.call for f in FUNCTIONS if f.tier == 1]
         if all(answers[call] == "missing" for call in required):
             return "the port's tables are empty: not one function of tier 1 is there"
