@@ -11,6 +11,7 @@ import pytest
 
 from hal.certify import results as outcome
 from hal.certify.choice import selector
+from hal.certify.examine import EXPECTED
 from hal.certify.run import Options, certify
 from hal.certify.summary import summary_lines, write_outputs
 from hal.certify.supervisor import Collected
@@ -262,7 +263,8 @@ def test_interrupting_keeps_results_and_is_resumable(
 
     def interrupt(self: Supervisor, event: dict[str, object], sink: object) -> object:
         found = honest(self, event, sink)
-        if event["event"] == "exit" and str(results.append(1)) and len(results) > 16:
+        results.extend([1] if event["event"] == "exit" else [])
+        if len(results) > len(EXPECTED) + 2:
             raise KeyboardInterrupt
         return found
 
@@ -270,7 +272,7 @@ def test_interrupting_keeps_results_and_is_resumable(
     options = Options(port=PORT, suite=suite, out=tmp_path / "out", quiet=True, jobs=1)
     run = certify(options)
     assert (run.exit_code, run.interrupted) == (130, True)
-    assert run.verdict.counts["NOT_RUN"] == 5
+    assert run.verdict.counts["NOT_RUN"] == 4
     monkeypatch.undo()
     again = certify(Options(port=PORT, suite=suite, resume=run.out, quiet=True))
     assert statuses(again.results_path) == STATUSES
