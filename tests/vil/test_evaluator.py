@@ -11,10 +11,10 @@ from vil_words import array, run, same
 
 from hal import dtypes
 from hal.dtypes import DType, bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, u8
-from hal.vil import recipes
+from hal.vil import addressing, recipes
 from hal.vil.elementwise import COMPARISONS, binary_allows, unary_allows
 from hal.vil.evaluator import evaluate
-from hal.vil.generate import random_array
+from hal.vil.generate import Choices, generate, random_array
 from hal.vil.reductions import reduce_result
 from hal.vil.tables import OPS
 
@@ -459,3 +459,16 @@ def test_casts_round_once() -> None:
     big = np.array([[2**54 + 2**46 + 1, -(2**62) - 2**54 - 1]], np.int64)
     got = wide(run(lambda p, t, r: p.cast(r, t[0]), [big], bf16, big.shape))
     assert got.tolist() == [[2.0**54 + 2.0**47, -(2.0**62) - 2.0**55]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_quick_and_exact_address_arithmetic_agree(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = generate(Choices(seed), exact=False)
+    want = evaluate(case.module, case.kernel, case.arguments)
+    monkeypatch.setattr(addressing, "_SAFE", 0)
+    got = evaluate(case.module, case.kernel, case.arguments)
+    assert {name: value.tobytes() for name, value in got.items()} == {
+        name: value.tobytes() for name, value in want.items()
+    }
