@@ -33,6 +33,7 @@ def test_specification_example_is_valid(matmul: Module) -> None:
 
 def test_binary_form_of_the_example_decodes_to_itself(matmul: Module) -> None:
     image = encode(matmul)
+    assert bytes(matmul) == image
     assert decode(image) == matmul
     assert encode(decode(image)) == image
 
