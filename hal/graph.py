@@ -75,12 +75,18 @@ class Graph(Owned):
                 call=call,
                 next_step="Update launches alone; record the rest again.",
             )
-        packed = kernel.pack(arguments, call=call)
-        count = len(kernel.signature)
+        packed, count = kernel.pack(arguments, call=call), len(kernel.signature)
+        workspace_bytes = kernel.check(packed, call=call)
+        uses: list[object] = [arguments]
+        if kernel.has_workspace:
+            workspace = self.device.alloc(max(workspace_bytes, 1))
+            assert workspace._argument is not None
+            packed, count = packed + workspace._argument, count + 1
+            uses.append(workspace)
         status = lib.hal_python_update(self.device.native, handle, node, packed, count)
         if status:
             self._fail(status, call)
-        self._uses.append(arguments)
+        self._uses.append(uses)
 
     def _ready(self, call: str) -> int:
         if not self._handle and self.device.is_open and not self.is_destroyed:

@@ -14,9 +14,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hal.dtypes import DType
-from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError
+from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError, from_status
 from hal.memory.region import Region
-from hal.port.native import CData, fail, lib, read_i64
+from hal.port.native import CData, fail, ffi, lib, read_i64
 
 if TYPE_CHECKING:
     from hal.device import Device
@@ -34,6 +34,7 @@ _SCALARS = {  # Argument kind of the ABI, and how the value is packed into 8 byt
     "f64": (5, "d"),
 }
 _ARGUMENT_BYTES = 40
+_REASON_BYTES = 512
 _pack_grid = struct.Struct("<III").pack
 _INFO = {"argument_count": 1, "scratch_bytes": 2, "runs_on_host": 3}
 
@@ -67,14 +68,15 @@ class Kernel:
         module, device: Where it was loaded.
         signature: Its parameters in order.
         takes_grid: Whether a launch gives the grid; other kernels compute it.
+        has_workspace: Whether a launch takes device memory beside its arguments, from the pool.
         launch: `launch(stream, *arguments, grid=None)` enqueues it. Arguments stand in the
             signature's order: Array, Buffer or View for a buffer, numbers for the others. They
             are read during the call. Count, types and sizes are checked at each launch.
     """
 
     __slots__ = (
-        *("__weakref__", "_names", "_pack", "_plan", "device", "handle", "launch", "module"),
-        *("name", "signature", "takes_grid"),
+        *("__weakref__", "_image", "_index", "_pack", "_plan", "device", "handle", "launch"),
+        *("has_workspace", "module", "name", "signature", "takes_grid"),
     )
 
     def __init__(
@@ -84,17 +86,21 @@ class Kernel:
         handle: int,
         plan: CData,
         signature: tuple[Parameter, ...],
-        takes_grid: bool,
+        image: CData,
+        facts: CData,
+        index: int,
     ) -> None:
         self.module = module
         self.device: Device = module.device
         self.name = name
         self.handle = handle
         self.signature = signature
-        self.takes_grid = takes_grid
+        self.takes_grid = bool(facts.takes_grid)
+        self.has_workspace = bool(facts.workspace_count)
+        self._image, self._index = image, index
         self._plan: CData | None = plan
         shape = tuple((p.kind == "buffer", p.dtype.name) for p in signature)
-        self._pack, make = _compile(shape, takes_grid)
+        self._pack, make = _compile(shape, self.takes_grid)
         self.launch: Callable[..., None] = make(self, lib, _launch_carefully, _refused)
 
     def __repr__(self) -> str:
@@ -143,6 +149,23 @@ class Kernel:
                 call=call,
                 device=self.device.name,
             ) from None
+
+    def check(self, packed: bytes, *, call: str = CALL) -> int:
+        """Judge packed arguments as a launch does: sizes, alignment, overlap.
+
+        Returns:
+            Bytes of workspace that a launch with them takes.
+        """
+        needed, reason = ffi.new("uint64_t *"), ffi.new("char[]", _REASON_BYTES)
+        arguments = ffi.from_buffer("hal_argument[]", packed)
+        status = lib.hal_image_check(
+            *(self._image, self._index, arguments, len(self.signature), ffi.NULL, needed),
+            *(reason, _REASON_BYTES),
+        )
+        if status:
+            text = ffi.string(reason).decode("utf-8", "replace")
+            raise from_status(status, text, call=call, device=self.device.name)
+        return int(needed[0])
 
     def _check(self, parameter: Parameter, value: Any, call: str) -> list[Any]:
         """What the packer takes for one argument."""
@@ -248,7 +271,9 @@ class BoundLaunch:
         self._kernel = kernel
         self._arguments = arguments
         self._grid = grid
-        self._packed: bytes | None = kernel.pack(arguments)
+        packed = kernel.pack(arguments)
+        kernel.check(packed)
+        self._packed: bytes | None = packed
         self._count = len(arguments)
         for argument in arguments:
             if isinstance(argument, Region):

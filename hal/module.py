@@ -99,7 +99,7 @@ class Module(Owned):
         parameters = tuple(
             _parameter(signature, index, number) for number in range(facts.argument_count)
         )
-        return Kernel(self, name, out[0], plan[0], parameters, bool(facts.takes_grid))
+        return Kernel(self, name, out[0], plan[0], parameters, signature, facts, index)
 
     def _destroy(self, handle: int) -> int:
         for kernel in self._kernels.values():

@@ -137,3 +137,71 @@ def test_the_trace_layer_tells_each_call(caplog: pytest.LogCaptureFixture) -> No
         port.close()
     calls = [json.loads(record.message)["call"] for record in caplog.records]
     assert [call for call in calls if call.startswith("memory.")] == ["memory.alloc", "memory.free"]
+
+
+TWICE = """
+vil 1.0
+kernel twice {
+  arg n: symbol
+  arg x: f32 read bytes 4 * n
+  arg y: f32 write bytes 4 * n
+  workspace w bytes 4 * n
+  launch add grid(ceildiv(n, 64)) (x, w, n)
+  launch add grid(ceildiv(n, 64)) (w, y, n)
+}
+program add flat {
+  param x: f32 read
+  param y: f32 write
+  param n: symbol
+  tile a: f32[1, 64] near @0
+  desc dx = x {
+    column origin %3 limit n digits (_, 1)
+    dim n stride 1 base 0, c0 * 1
+  }
+  desc dy = y {
+    column origin %3 limit n digits (_, 1)
+    dim n stride 1 base 0, c0 * 1
+  }
+  sreg.mul %3, %0, 64
+  load a, dx
+  bin.add a, a, a
+  store dy, a
+}
+"""
+
+
+def test_a_plan_runs_its_launches_in_order_over_a_workspace(
+    device: hal.Device, stream: hal.Stream
+) -> None:
+    kernel = device.load(hal.vil.parse(TWICE))["twice"]
+    for count in (1, 64, 1000):
+        x, y = device.array(np.arange(count, dtype=np.float32)), device.empty(count, "f32")
+        kernel.launch(stream, count, x, y)
+        assert np.array_equal(y.numpy(stream=stream), 4 * x.numpy())
+
+
+def test_a_graph_with_a_workspace_takes_new_arguments(
+    device: hal.Device, stream: hal.Stream
+) -> None:
+    kernel = device.load(hal.vil.parse(TWICE))["twice"]
+    x, y = device.array(np.ones(70, np.float32)), device.empty(200, "f32")
+    with stream.capture() as graph:
+        kernel.launch(stream, 70, x, y)
+    graph.launch(stream)
+    assert y.numpy(stream=stream)[:70].tolist() == [4.0] * 70
+    more = device.array(np.full(200, 2, np.float32))
+    graph.update(0, 200, more, y)
+    graph.launch(stream)
+    assert y.numpy(stream=stream).tolist() == [8.0] * 200
+
+
+def test_new_arguments_of_a_graph_are_checked_at_once(
+    device: hal.Device, stream: hal.Stream, add: hal.Kernel
+) -> None:
+    x, small = device.array(np.ones((1, 64), np.float32)), device.empty(63, "f32")
+    with stream.capture() as graph:
+        add.launch(stream, 1, 64, x, x, device.empty(64, "f32"))
+    with pytest.raises(errors.OutOfRange, match=r"graph\.update_arguments: .*252.*256|256.*252"):
+        graph.update(0, 1, 64, x, x, small)
+    with pytest.raises(errors.OutOfRange, match=r"launch\.launch: "):
+        add.bind(1, 64, x, x, small)
