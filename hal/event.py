@@ -63,6 +63,12 @@ class Event(Owned):
 
     def signal(self, status: int = 0) -> None:
         """Complete a host event; with an error, the streams that wait for it fail with that."""
+        if not isinstance(status, int) or not -(2**31) <= status < 2**31:
+            raise UsageError(
+                f"{status!r} is no status",
+                call="event.signal",
+                next_step="Give 0 or the status of an error, as ExecutionFailed.status.",
+            )
         result = lib.hal_event_signal(self.device.native, self.handle, status)
         if result:
             self._fail(result, "event.signal")

@@ -260,7 +260,7 @@ def load_port(
         PortLoadError: every place that offers the port was tried; each with its reason.
         HcdError: the description is wrong.
     """
-    wish = parse_spec(os.fspath(spec))
+    wish = parse_spec(str(spec) if isinstance(spec, os.PathLike) else spec)
     if wish.has_index:
         raise UsageError(
             f"'{spec}' names a device, not a port",

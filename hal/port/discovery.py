@@ -73,6 +73,12 @@ def parse_spec(text: str) -> Spec:
     Raises:
         UsageError: the text is not of that form.
     """
+    if not isinstance(text, str):
+        raise UsageError(
+            f"{text!r} is no name of a device",
+            call="hal.open",
+            next_step="Write NAME or NAME:INDEX, for example 'acme:0'.",
+        )
     rest, index, has_index = text, 0, False
     head, colon, tail = text.rpartition(":")
     if colon and tail.isascii() and tail.isdigit():

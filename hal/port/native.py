@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from hal.errors import HalError, from_status
+from hal.errors import HalError, UsageError, from_status
 
 try:
     from hal._native import ffi, lib
@@ -106,4 +106,7 @@ def timeout_ns(timeout_s: float | None) -> int:
     """Seconds to the nanoseconds of the ABI; None waits for ever, less than zero counts as zero."""
     if timeout_s is None:
         return FOREVER_NS
-    return min(max(int(timeout_s * 1e9), 0), FOREVER_NS)
+    try:
+        return int(min(max(timeout_s * 1e9, 0), FOREVER_NS))
+    except (TypeError, ValueError):
+        raise UsageError(f"{timeout_s!r} is no time in seconds", call="timeout_s") from None

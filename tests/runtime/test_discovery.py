@@ -35,6 +35,13 @@ def test_a_name_that_says_nothing_is_refused_with_an_example(text: str) -> None:
         parse_spec(text)
 
 
+@pytest.mark.parametrize("what", [3, b"cpu", ["cpu"]], ids=str)
+def test_what_is_no_name_is_refused(what: object) -> None:
+    for use in (hal.open, hal.load_port):
+        with pytest.raises(errors.UsageError, match="is no name of a device"):
+            use(what)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("name", ["hal_port_acme.so", "acme.so", "acme"])
 def test_a_file_is_called_after_its_port(name: str) -> None:
     assert port_name(Path("/x") / name) == "acme"

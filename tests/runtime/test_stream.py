@@ -37,6 +37,17 @@ def test_a_timeout_names_the_time_and_the_stream_goes_on(
     stream.synchronize(timeout_s=10)
 
 
+@pytest.mark.parametrize("time", ["soon", float("nan"), [1]], ids=str)
+def test_a_time_that_is_no_number_of_seconds_is_refused(stream: hal.Stream, time: object) -> None:
+    with pytest.raises(errors.UsageError, match="is no time in seconds"):
+        stream.synchronize(time)  # type: ignore[arg-type]
+
+
+def test_a_time_may_be_endless_or_below_zero(stream: hal.Stream) -> None:
+    for time in (None, float("inf"), -1.0, 1e30):
+        stream.synchronize(time)
+
+
 def test_an_event_orders_two_streams(device: hal.Device, stream: hal.Stream) -> None:
     other, event, buffer = device.stream(), device.event(), device.alloc(4)
     held = device.event(host=True)
