@@ -281,12 +281,6 @@ class Module:
 
         return encode(self)
 
-    def __bytes__(self) -> bytes:
-        """The binary image, so that `device.load(module)` takes a module as it is."""
-        from hal.vil.binary_writer import encode
-
-        return encode(self)
-
     def kernel(self, name: str) -> Kernel:
         """The kernel called `name`; raises KeyError."""
         return next_named(self.kernels, name)
