@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -36,6 +37,13 @@ def test_binary_form_of_the_example_decodes_to_itself(matmul: Module) -> None:
     assert bytes(matmul) == image
     assert decode(image) == matmul
     assert encode(decode(image)) == image
+
+
+def test_the_binary_form_has_not_changed(matmul: Module, root: Path) -> None:
+    """Images of earlier releases must stay readable: bytes written once are read for ever."""
+    golden = bytes.fromhex((root / "tests" / "vil" / "golden" / "matmul.hex").read_text())
+    assert decode(golden) == matmul
+    assert encode(matmul) == golden
 
 
 @QUICK
