@@ -12,6 +12,7 @@
 | `numerics` | what the HCD declares weaker, for `close` |
 | `rng` | NumPy's generator, seeded by case id, suite, run seed and nonce |
 | `vil` | VIL text to image bytes |
+| `lab` | `rig` for programs: load, run, guard (`hal.testing.compute.Lab`) |
 | `capability` | `capability("features.peer")`: go on only when the chip has it |
 """
 
@@ -34,6 +35,7 @@ from hal.testing.rig import LONG_NS, Rig, check_health, in_use_bytes
 if TYPE_CHECKING:
     import numpy as np
 
+    from hal.testing.compute import Lab
     from hal.testing.session import Session
     from hal.testing.tolerance import Numerics
 
@@ -177,6 +179,14 @@ def device(raw: Raw, settings: Session) -> Iterator[int]:
 def rig(raw: Raw, device: int, settings: Session) -> Rig:
     """The raw port and the device, with short-cuts."""
     return Rig(raw, device, settings.device_index)
+
+
+@pytest.fixture
+def lab(rig: Rig, settings: Session) -> Lab:
+    """The raw port as programs see it."""
+    from hal.testing.compute import Lab
+
+    return Lab(rig, settings.flat)
 
 
 @pytest.fixture
