@@ -6,6 +6,7 @@
 | `device` | a raw handle of the device, new for each case; closed and checked for leaks |
 | `rig` | `raw` and `device` with short-cuts (`hal.testing.rig.Rig`) |
 | `layer` | a `Rig` over the validate layer, with a device of its own: for host rules |
+| `stack` | a `Rig` over all layers that users have: what the port lacks is emulated |
 | `unstarted`, `unstarted_layer` | a copy of the port, loaded and not started |
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
 | `hcd` | what the HCD claims (`Hcd`) |
@@ -198,6 +199,26 @@ def _layer_device(_layer_port: Raw, settings: Session) -> Iterator[int]:
 def layer(_layer_port: Raw, _layer_device: int, settings: Session) -> Rig:
     """The port under the validate layer, with a device of its own."""
     return Rig(_layer_port, _layer_device, settings.device_index)
+
+
+@pytest.fixture(scope="session")
+def _stack_port(settings: Session) -> Iterator[Raw]:
+    port = open_target(
+        settings.target, layers=("validate", "emulate"), broken_rule=settings.broken_rule
+    )
+    yield port
+    _close(port)
+
+
+@pytest.fixture
+def _stack_device(_stack_port: Raw, settings: Session) -> Iterator[int]:
+    yield from _with_device(_stack_port, settings.device_index)
+
+
+@pytest.fixture
+def stack(_stack_port: Raw, _stack_device: int, settings: Session) -> Rig:
+    """The port under all layers that users have: what it lacks is emulated."""
+    return Rig(_stack_port, _stack_device, settings.device_index)
 
 
 @pytest.fixture(scope="session")
