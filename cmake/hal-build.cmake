@@ -42,6 +42,7 @@ function(hal_project_port target)
     return() # a broken port stays in the build folder; certification finds it by its path
   endif()
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
+  set_property(GLOBAL APPEND PROPERTY HAL_PORT_TARGETS ${target}) # C tests open them
   hal_install(TARGETS ${target} LIBRARY DESTINATION hal/_lib)
   set(_hcd "${CMAKE_CURRENT_SOURCE_DIR}/${target}.hcd.yaml") # what the port is loaded with, else its own
   if(EXISTS "${_hcd}")
@@ -163,6 +164,10 @@ function(hal_add_native_tests)
     endif()
     add_test(NAME fuzz_${_name} COMMAND fuzz_${_name} -runs=20000 -seed=1 ${_corpus})
   endforeach()
+  get_property(_real_ports GLOBAL PROPERTY HAL_PORT_TARGETS)
+  if(_real_ports)
+    add_dependencies(native_tests ${_real_ports})
+  endif()
   hal_glob(_ports tests/native/ports/*.c) # small ports that C tests open by path
   foreach(_port IN LISTS _ports)
     cmake_path(GET _port STEM _name)

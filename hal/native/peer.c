@@ -66,8 +66,7 @@ static int32_t copy_with_helper(hal_emulation *emulation, hal_stream helper,
   do {
     status = next->calls->stream_synchronize(next, helper, HELPER_TIMEOUT_NS);
     // TIMEOUT may also be what the stream failed with.
-  } while (status == HAL_ERROR_TIMEOUT &&
-           next->calls->stream_query(next, helper) == HAL_NOT_READY);
+  } while (status == HAL_ERROR_TIMEOUT && next->calls->stream_query(next, helper) == HAL_NOT_READY);
   return status;
 }
 
