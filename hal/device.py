@@ -444,8 +444,12 @@ class Device:
         pool = self.__dict__.get("pool")
         if pool is not None:
             pool._forget(handle)
-        if borrowed and lib.hal_stream_query(self.native, handle) != 0:
-            self._late += borrowed
+        self._keep_until_idle(borrowed)
+
+    def _keep_until_idle(self, used: list[object]) -> None:
+        """Keep what enqueued work may still use until the device has been waited for."""
+        if used and lib.hal_device_synchronize(self.native, self._handle, 0) != 0:
+            self._late.append(list(used))
 
     def _hold_pinned(self, pointer: CData) -> Callable[[CData], None]:
         """Count pinned memory; returns what gives it back when nothing looks at it any more."""

@@ -25,14 +25,15 @@ class Graph(Owned):
     recording.
     """
 
-    __slots__ = ("_kernels", "_uses")
+    __slots__ = ("_is_recorded", "_kernels", "_uses")
 
     NOUN = "graph"
     END = "graph.destroy"
 
     def __init__(self, device: Device) -> None:
         super().__init__(device, 0)
-        self._kernels: list[Kernel | None] = []
+        self._is_recorded = False
+        self._kernels: list[Kernel | None] = []  # Of each node; None for a copy or fill.
         self._uses: list[object] = []
 
     @property
@@ -89,7 +90,7 @@ class Graph(Owned):
         self._uses.append(uses)
 
     def _ready(self, call: str) -> int:
-        if not self._handle and self.device.is_open and not self.is_destroyed:
+        if not self._is_recorded:
             raise InvalidState(
                 "the graph is still being recorded, or its recording failed",
                 call=call,
@@ -98,23 +99,16 @@ class Graph(Owned):
             )
         return self.handle
 
-    @property
-    def is_destroyed(self) -> bool:
-        """True after `close()` of a graph that was recorded."""
-        return not self._handle and not self._uses and bool(self._kernels)
-
-    def close(self) -> None:
-        """End the graph and let go of its memory. It never waits; closing twice is fine."""
-        super().close()
-        self._uses.clear()
-
     def _note(self, kernel: Kernel | None, *uses: object) -> None:
         """A node was recorded: remember its kernel, and keep alive what it uses."""
         self._kernels.append(kernel)
         self._uses.append(uses)
 
     def _destroy(self, handle: int) -> int:
-        return int(lib.hal_graph_destroy(self.device.native, handle))
+        device, uses, self._uses = self.device, self._uses, []
+        status = int(lib.hal_graph_destroy(device.native, handle))
+        device._keep_until_idle(uses)
+        return status
 
     def _describe(self) -> str:
         return f"graph of {self.node_count} nodes"
@@ -161,5 +155,4 @@ class Capture:
             return
         if status:
             stream._fail(status, "graph.end")
-        self._graph._handle = int(out[0])
-        self._graph._uses.append(list(stream._borrowed))
+        self._graph._handle, self._graph._is_recorded = int(out[0]), True

@@ -118,10 +118,10 @@ class Stream(Owned):
         )
         if status:
             self._fail(status, call)
-        if kind == _TO_HOST or (borrow and kind == _TO_DEVICE):
-            self._keep(far)
         if self._graph is not None:
             self._graph._note(None, near, far)
+        elif kind == _TO_HOST or (borrow and kind == _TO_DEVICE):
+            self._keep(far)
 
     def fill(self, target: Region, value: Any, dtype: Any = None) -> None:
         """Repeat a value over a range.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -267,6 +269,36 @@ def test_an_exception_throws_the_capture_away_and_the_stream_goes_on(
         graph.launch(stream)
     add.launch(stream, M, N, x, x, y)
     assert np.array_equal(y.numpy(stream=stream), 2 * x.numpy())
+
+
+def test_a_closed_graph_is_refused_and_an_empty_one_runs(stream: hal.Stream) -> None:
+    with stream.capture() as graph:
+        pass
+    graph.launch(stream)
+    graph.close()
+    graph.close()
+    with pytest.raises(errors.InvalidHandle, match="this graph of 0 nodes was closed"):
+        graph.launch(stream)
+
+
+def test_host_memory_of_a_graph_outlives_it_while_work_runs(
+    device: hal.Device, stream: hal.Stream
+) -> None:
+    source, target = device.array(np.ones(64, np.float32)), np.zeros(64, np.float32)
+    alive = weakref.ref(target)
+    with stream.capture() as graph:
+        stream.copy(target, source)
+    gate = device.event(host=True)
+    stream.wait(gate)
+    graph.launch(stream)
+    graph.close()
+    del graph, target
+    gc.collect()
+    assert alive() is not None
+    gate.signal()
+    device.synchronize(timeout_s=10)
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_capture_refuses_events(device: hal.Device, stream: hal.Stream) -> None:
