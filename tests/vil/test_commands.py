@@ -83,6 +83,16 @@ def test_run_computes_with_files_and_made_up_buffers(text_file: Path) -> None:
     assert np.load(out / "C.npy").shape == (4,)
 
 
+def test_run_takes_what_no_chip_runs_but_refuses_what_is_wrong(text_file: Path) -> None:
+    text = text_file.read_text()
+    text_file.write_text(text.replace("program mm flat", "program mm explicit"))
+    assert call("run", text_file, "M=2", "N=2", "K=3").exit_code == 0
+    text_file.write_text(text.replace("mma c, a, b", "mma a, a, b"))
+    done = call("run", text_file, "M=2", "N=2", "K=3")
+    assert done.exit_code == 2
+    assert "shapes 64 x 32 times" in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -217,6 +217,20 @@ def test_float_sums_and_products_of_small_integers_agree(
         check(interpreter, Case(module, "main", dict(zip(names, values, strict=True)), True))
 
 
+@pytest.mark.parametrize("left", [dtypes.f8e4m3, dtypes.f8e5m2], ids=str)
+@pytest.mark.parametrize("right", [dtypes.f8e4m3, dtypes.f8e5m2], ids=str)
+def test_products_of_8_bit_floats_agree(
+    interpreter: Interpreter, left: DType, right: DType
+) -> None:
+    module = recipes.matmul(left, right, dtypes.f32)
+    arguments: dict[str, Any] = {"M": 5, "N": 4, "K": 40}
+    arguments |= {"A": small(left, 5, 40), "B": small(right, 40, 4)}
+    arguments["C"] = np.zeros((5, 4), np.float32)
+    check(interpreter, Case(module, "main", arguments, True))
+    want = arguments["A"].astype(np.float64) @ arguments["B"].astype(np.float64)
+    assert same(hal.vil.evaluate(module, "main", arguments)["C"], want)
+
+
 def test_the_interpreter_refuses_bad_launches_as_the_page_says(interpreter: Interpreter) -> None:
     module = elementwise("un", "neg", [dtypes.f32], dtypes.f32)
     x = np.zeros(12, np.float32)
