@@ -260,3 +260,25 @@ def test_every_cut_of_an_image_is_refused(interpreter: Interpreter) -> None:
         if size >= 12:
             struct.pack_into("<I", cut, 8, size)
         assert interpreter.validate(bytes(cut)) == "INVALID_MODULE"
+
+
+@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.f64], ids=str)
+def test_a_product_is_rounded_before_it_is_added(interpreter: Interpreter, dtype: DType) -> None:
+    """Without the flag `contract` nothing is fused: a fused result differs in these inputs."""
+    b = hal.vil.Builder()
+    p = b.program("main")
+    buffers = [p.buffer(name, dtype, "read") for name in "xyz"]
+    tiles = [p.tile(f"t{i}", dtype, 1, 64) for i in range(3)]
+    for buffer, tile in zip(buffers, tiles, strict=True):
+        p.load(tile, p.matrix(buffer, 1, 64))
+    p.bin("mul", tiles[0], tiles[0], tiles[1])
+    p.bin("add", tiles[0], tiles[0], tiles[2])
+    p.store(p.matrix(p.buffer("out", dtype, "write"), 1, 64), tiles[0])
+    b.kernel_of(p, bytes=dict.fromkeys(["x", "y", "z", "out"], 64 * dtype.bytes))
+    source = np.random.default_rng(5)
+    x, y = (source.standard_normal(64).astype(dtype.numpy) for _ in range(2))
+    z = -(x * y)
+    arguments = {"x": x, "y": y, "z": z, "out": np.ones(64, dtype.numpy)}
+    case = Case(b.module(), "main", arguments, True)
+    check(interpreter, case)
+    assert same(hal.vil.evaluate(case.module, "main", arguments)["out"], np.zeros(64))
