@@ -6,7 +6,7 @@
 
 // Operations of at most this many bytes run on the caller's thread when the stream is idle: that is
 // faster than waking the stream's thread.
-enum { DIRECT_BYTES = 65536 };
+enum { DIRECT_BYTES = 1 << 20 };
 
 // The source of a copy without BORROW is finished with at return: on an idle stream the copy runs
 // at once, else the bytes are staged.
