@@ -7,6 +7,7 @@ Every message reads `call: what is wrong. What to do.` so that one line in a log
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "DeviceLost",
@@ -50,11 +51,21 @@ class HalError(Exception):
         self.next_step = next_step
         super().__init__(problem, call, next_step)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         head = f"{self.call}: {self.problem}" if self.call else self.problem
         if not self.next_step:
             return head
         return f"{head.rstrip('.')}. {self.next_step}"
+
+
+def _rebuild(kind: type[HalError], args: tuple[Any, ...], state: dict[str, Any]) -> HalError:
+    """Make an exception again that came from another process."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(HalError):

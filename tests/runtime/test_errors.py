@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from hal import errors
@@ -34,6 +36,20 @@ def test_a_status_that_the_abi_lacks_is_the_ports_fault() -> None:
     made = errors.from_status(-77, call="memory.free")
     assert (type(made), made.status) == (errors.Internal, -77)
     assert "the status -77, which the ABI does not know" in str(made)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.from_status(-10, "boom", call="stream.query", operation_id=3, device="acme:0"),
+        errors.HcdError("wrong", call="a.yaml", problems=["a.yaml:1:1: x", "a.yaml:2:1: y"]),
+        errors.PortLoadError("none", reasons=["one", "two"]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_exception_comes_whole_from_another_process(error: errors.HalError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_exceptions_are_what_python_expects_of_their_kind() -> None:
