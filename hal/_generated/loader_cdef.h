@@ -116,3 +116,5 @@ int32_t hal_plan_create(hal_port *port, hal_kernel kernel, const hal_image *imag
 void hal_plan_free(hal_plan *plan);
 int32_t hal_plan_launch(hal_plan *plan, hal_stream stream, const hal_argument *arguments,
                                 uint32_t argument_count, const uint32_t *grid);
+int32_t hal_plan_update(hal_plan *plan, hal_graph graph, uint32_t node,
+                                const hal_argument *arguments, uint32_t argument_count);

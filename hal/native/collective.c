@@ -178,7 +178,7 @@ static int32_t enqueue_result(hal_part *part, hal_event *out_gate) {
   status = emulation->next->calls->transfer_copy(emulation->next, part->stream, &copy);
   if (status != HAL_OK) return status;
   atomic_fetch_add(&part->user_count, 1);
-  status = hal_lane_follow(emulation, part->stream, part->stream, release_job, part);
+  status = hal_lane_follow(emulation, part->stream, release_job, part);
   return status;
 }
 
@@ -190,8 +190,7 @@ int32_t hal_part_finish(hal_part *part) {
               [HAL_RECV] = {hal_message_recv, HAL_LANE_RECVS}};
   hal_emulation *emulation = part->rank->emulation;
   const int is_message = part->what >= HAL_SEND;
-  const uint64_t lane =
-      hal_lane_key(part->rank, is_message ? jobs[part->what].lane : HAL_LANE_ROUNDS);
+  const hal_lane_id lane = {part->rank, is_message ? jobs[part->what].lane : HAL_LANE_ROUNDS};
   hal_event gate = 0;
   atomic_fetch_add(&part->user_count, 1);  // For this function; the job has the first one.
   int32_t status = part->what == HAL_SEND ? HAL_OK : enqueue_result(part, &gate);
@@ -220,10 +219,12 @@ static int32_t take(hal_layer *self, hal_comm comm, hal_stream stream,
   pthread_mutex_lock(&emulation->lock);
   const int is_ours = hal_slot_get(&emulation->ranks, comm) != NULL;
   pthread_mutex_unlock(&emulation->lock);
+  int32_t status;
   if (!is_ours && HAL_PORT_HAS(emulation, collective_comm_create)) {
-    return native(self->next, comm, stream, desc);
+    status = native(self->next, comm, stream, desc);
+    if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
-  int32_t status = hal_capture_refuse(emulation, stream, call);
+  status = hal_capture_refuse(emulation, stream, call);
   hal_part *part = NULL;
   if (status == HAL_OK) status = hal_part_make(emulation, comm, stream, what, desc, &part);
   if (status != HAL_OK) return status;

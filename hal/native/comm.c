@@ -213,7 +213,7 @@ static void leave(hal_rank *rank) {
   pthread_cond_broadcast(&circle->changed);
   pthread_mutex_unlock(&circle->lock);
   for (uint64_t which = HAL_LANE_ROUNDS; which <= HAL_LANE_RECVS; ++which) {
-    hal_lane_leave(rank->emulation, hal_lane_key(rank, which));
+    hal_lane_leave(rank->emulation, (hal_lane_id){rank, which});
   }
   hal_rank_drop(rank);
 }
@@ -224,7 +224,7 @@ void hal_ranks_drop(hal_emulation *emulation, hal_device device) {
     const int is_end = i >= emulation->ranks.count;
     hal_rank *rank = is_end ? NULL : emulation->ranks.slots[i].object;
     const int is_gone = rank != NULL && (device == 0 || rank->device == device);
-    if (is_gone) emulation->ranks.slots[i].object = NULL;
+    if (is_gone) hal_slot_clear(&emulation->ranks, i);
     pthread_mutex_unlock(&emulation->lock);
     if (is_gone) leave(rank);
     if (is_end) return;

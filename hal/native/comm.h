@@ -60,7 +60,7 @@ typedef struct hal_part {
   unsigned char *in, *out;  // Host memory of both sides; one block that starts at `in`.
 } hal_part;
 
-// Lanes of a rank: see hal_lane_key.
+// Lanes of a rank: see hal_lane_id.
 enum { HAL_LANE_ROUNDS, HAL_LANE_SENDS, HAL_LANE_RECVS };
 
 // ---- comm.c ----

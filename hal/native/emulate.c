@@ -148,7 +148,7 @@ static int32_t stream_destroy(hal_layer *self, hal_stream stream) {
   const int32_t status = self->next->calls->stream_destroy(self->next, stream);
   if (status != HAL_OK) return status;
   hal_capture_drop(emulation, stream);
-  hal_lane_leave(emulation, stream);
+  hal_lane_leave(emulation, hal_lane_of_stream(stream));
   pthread_mutex_lock(&emulation->lock);
   hal_map_remove(&emulation->streams, stream);
   pthread_mutex_unlock(&emulation->lock);

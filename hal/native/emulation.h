@@ -22,6 +22,7 @@ typedef struct hal_slot {
 typedef struct hal_slots {
   hal_slot *slots;
   uint32_t count;
+  uint32_t first_free;  // No slot before it is free.
   uint64_t kind;
 } hal_slots;
 
@@ -74,6 +75,8 @@ uint64_t hal_slot_add(hal_slots *slots, void *object);
 void *hal_slot_get(const hal_slots *slots, uint64_t handle);
 // Makes a handle dead and returns its object.
 void *hal_slot_remove(hal_slots *slots, uint64_t handle);
+// Frees a slot by its place.
+void hal_slot_clear(hal_slots *slots, uint32_t index);
 
 // ---- kept.c ----
 
@@ -90,31 +93,36 @@ int32_t hal_kept_free(hal_layer *self, hal_memory memory);
 // the status that the stream goes on with.
 typedef int32_t (*hal_job_fn)(void *user, int32_t reached);
 
+// Names a lane: a stream's (no owner), or one of several lanes of an object.
+typedef struct hal_lane_id {
+  const void *owner;
+  uint64_t number;
+} hal_lane_id;
+
+static inline hal_lane_id hal_lane_of_stream(hal_stream stream) {
+  return (hal_lane_id){NULL, stream};
+}
+
 // Lanes are threads; each does its jobs in order. A job waits for an event, calls its function,
 // then signals another event. Jobs of different lanes do not hold each other up.
-//   key: names the lane; a lane starts with its first job.
+//   id: names the lane; a lane starts with its first job.
 //   reached: complete when the job may start; destroyed by the lane. 0 starts at once.
 //   gate: a HOST event that the lane signals and destroys; 0 when there is none.
-int32_t hal_lane_add(hal_emulation *emulation, uint64_t key, hal_event reached, hal_event gate,
+int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_event reached, hal_event gate,
                      hal_job_fn function, void *user);
 // Ends a lane once it is empty.
-void hal_lane_leave(hal_emulation *emulation, uint64_t key);
+void hal_lane_leave(hal_emulation *emulation, hal_lane_id id);
 
-// Makes work of the stream behind this call wait for a job that runs when the stream gets here.
-int32_t hal_lane_hold(hal_emulation *emulation, uint64_t key, hal_stream stream,
-                      hal_job_fn function, void *user);
-// Runs a job when the stream gets here; the stream does not wait for it.
-int32_t hal_lane_follow(hal_emulation *emulation, uint64_t key, hal_stream stream,
-                        hal_job_fn function, void *user);
+// Makes work of the stream behind this call wait for a job that runs on the stream's lane when the
+// stream gets here.
+int32_t hal_lane_hold(hal_emulation *emulation, hal_stream stream, hal_job_fn function, void *user);
+// Runs a job on the stream's lane when the stream gets here; the stream does not wait for it.
+int32_t hal_lane_follow(hal_emulation *emulation, hal_stream stream, hal_job_fn function,
+                        void *user);
 // The two halves of hal_lane_hold for callers that enqueue something between them.
 int32_t hal_lane_mark(hal_emulation *emulation, hal_stream stream, hal_event *out_reached);
 int32_t hal_lane_gate(hal_emulation *emulation, hal_stream stream, hal_event *out_gate);
 void hal_event_drop(hal_emulation *emulation, hal_event event);
-
-// A lane's key: an object and which of its lanes.
-static inline uint64_t hal_lane_key(const void *object, uint64_t which) {
-  return (uint64_t)(uintptr_t)object << 3 | which;
-}
 
 // ---- graph.c ----
 

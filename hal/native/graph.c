@@ -202,7 +202,7 @@ static hal_graph_object *take_one(hal_emulation *emulation, hal_device device) {
   for (uint32_t i = 0; found == NULL && i < emulation->graphs.count; ++i) {
     hal_graph_object *graph = emulation->graphs.slots[i].object;
     if (graph == NULL || (device != 0 && graph->device != device)) continue;
-    emulation->graphs.slots[i].object = NULL;
+    hal_slot_clear(&emulation->graphs, i);
     found = graph;
   }
   const hal_map *captures = &emulation->captures;

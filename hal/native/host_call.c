@@ -19,7 +19,7 @@ static int32_t emulate(hal_emulation *emulation, hal_stream stream, hal_host_fn 
   host_call *call = malloc(sizeof(*call));
   if (call == NULL) return hal_record(emulation->port, HAL_ERROR_OUT_OF_MEMORY, "no host memory");
   *call = (host_call){.function = function, .user = user};
-  const int32_t status = hal_lane_hold(emulation, stream, stream, run, call);
+  const int32_t status = hal_lane_hold(emulation, stream, run, call);
   if (status != HAL_OK) free(call);
   return status;
 }

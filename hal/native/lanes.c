@@ -17,7 +17,7 @@ typedef struct hal_job {
 struct hal_lane {
   hal_lane *next;
   hal_emulation *emulation;
-  uint64_t key;
+  hal_lane_id id;
   pthread_t thread;
   hal_job *first, *last;
   int is_leaving;
@@ -95,16 +95,20 @@ static void join_done(hal_emulation *emulation) {
   }
 }
 
-// The lane of a key, started when there is none. Caller holds the lane lock.
-static hal_lane *lane_of(hal_emulation *emulation, uint64_t key) {
+static int is_lane(const hal_lane *lane, hal_lane_id id) {
+  return lane->id.owner == id.owner && lane->id.number == id.number && !lane->is_leaving;
+}
+
+// The lane of a name, started when there is none. Caller holds the lane lock.
+static hal_lane *lane_of(hal_emulation *emulation, hal_lane_id id) {
   join_done(emulation);
   for (hal_lane *lane = emulation->lanes; lane != NULL; lane = lane->next) {
-    if (lane->key == key && !lane->is_leaving) return lane;
+    if (is_lane(lane, id)) return lane;
   }
   hal_lane *lane = calloc(1, sizeof(*lane));
   if (lane == NULL) return NULL;
   lane->emulation = emulation;
-  lane->key = key;
+  lane->id = id;
   if (pthread_create(&lane->thread, NULL, run_lane, lane) != 0) {
     free(lane);
     return NULL;
@@ -114,12 +118,12 @@ static hal_lane *lane_of(hal_emulation *emulation, uint64_t key) {
   return lane;
 }
 
-int32_t hal_lane_add(hal_emulation *emulation, uint64_t key, hal_event reached, hal_event gate,
+int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_event reached, hal_event gate,
                      hal_job_fn function, void *user) {
   hal_job *job = malloc(sizeof(*job));
   hal_lane *lane = NULL;
   pthread_mutex_lock(&emulation->lane_lock);
-  if (job != NULL && !emulation->is_ending) lane = lane_of(emulation, key);
+  if (job != NULL && !emulation->is_ending) lane = lane_of(emulation, id);
   if (lane != NULL) {
     *job = (hal_job){.reached = reached, .gate = gate, .function = function, .user = user};
     if (lane->last != NULL) lane->last->next = job;
@@ -134,10 +138,10 @@ int32_t hal_lane_add(hal_emulation *emulation, uint64_t key, hal_event reached, 
   return hal_record(emulation->port, HAL_ERROR_OUT_OF_MEMORY, "no host memory or no thread");
 }
 
-void hal_lane_leave(hal_emulation *emulation, uint64_t key) {
+void hal_lane_leave(hal_emulation *emulation, hal_lane_id id) {
   pthread_mutex_lock(&emulation->lane_lock);
   for (hal_lane *lane = emulation->lanes; lane != NULL; lane = lane->next) {
-    if (lane->key == key) lane->is_leaving = 1;
+    if (is_lane(lane, id)) lane->is_leaving = 1;
   }
   pthread_cond_broadcast(&emulation->lane_changed);
   pthread_mutex_unlock(&emulation->lane_lock);
@@ -175,23 +179,25 @@ int32_t hal_lane_gate(hal_emulation *emulation, hal_stream stream, hal_event *ou
   return HAL_OK;
 }
 
-int32_t hal_lane_hold(hal_emulation *emulation, uint64_t key, hal_stream stream,
-                      hal_job_fn function, void *user) {
+int32_t hal_lane_hold(hal_emulation *emulation, hal_stream stream, hal_job_fn function,
+                      void *user) {
   hal_event reached = 0, gate = 0;
   int32_t status = hal_lane_mark(emulation, stream, &reached);
   if (status == HAL_OK) status = hal_lane_gate(emulation, stream, &gate);
-  if (status == HAL_OK) status = hal_lane_add(emulation, key, reached, gate, function, user);
+  if (status == HAL_OK)
+    status = hal_lane_add(emulation, hal_lane_of_stream(stream), reached, gate, function, user);
   if (status == HAL_OK) return HAL_OK;
   hal_event_drop(emulation, reached);
   hal_event_drop(emulation, gate);  // Ends the wait with an error, if it was enqueued.
   return status;
 }
 
-int32_t hal_lane_follow(hal_emulation *emulation, uint64_t key, hal_stream stream,
-                        hal_job_fn function, void *user) {
+int32_t hal_lane_follow(hal_emulation *emulation, hal_stream stream, hal_job_fn function,
+                        void *user) {
   hal_event reached = 0;
   int32_t status = hal_lane_mark(emulation, stream, &reached);
-  if (status == HAL_OK) status = hal_lane_add(emulation, key, reached, 0, function, user);
+  if (status == HAL_OK)
+    status = hal_lane_add(emulation, hal_lane_of_stream(stream), reached, 0, function, user);
   if (status != HAL_OK) hal_event_drop(emulation, reached);
   return status;
 }

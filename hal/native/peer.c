@@ -129,21 +129,21 @@ static int32_t copy_from_here(hal_emulation *emulation, hal_stream stream, relay
     end_relay(copy);
     return status;
   }
-  status = hal_lane_hold(emulation, stream, stream, write_target, copy);
+  status = hal_lane_hold(emulation, stream, write_target, copy);
   // Without a lane the bytes may still be on their way to `copy`: it stays, the stream failed.
   return status;
 }
 
 // `stream` belongs to the target's device.
 static int32_t copy_to_here(hal_emulation *emulation, hal_stream stream, relay *copy) {
-  int32_t status = hal_lane_hold(emulation, stream, stream, read_source, copy);
+  int32_t status = hal_lane_hold(emulation, stream, read_source, copy);
   if (status != HAL_OK) {
     end_relay(copy);
     return status;
   }
   status = copy_host(emulation, stream, &copy->target, copy->host, HAL_COPY_HOST_TO_DEVICE);
   if (status != HAL_OK) return status;
-  return hal_lane_follow(emulation, stream, stream, finish, copy);
+  return hal_lane_follow(emulation, stream, finish, copy);
 }
 
 static int32_t copy_on_device(hal_emulation *emulation, hal_stream stream,
@@ -261,7 +261,7 @@ static int32_t bridge(relay *copy, hal_stream source_stream, hal_stream target_s
   }
   status = copy_host(to, target_stream, &copy->target, copy->host, HAL_COPY_HOST_TO_DEVICE);
   if (status == HAL_OK) {
-    status = hal_lane_follow(to, target_stream, target_stream, finish_bridge, copy);
+    status = hal_lane_follow(to, target_stream, finish_bridge, copy);
   }
   if (status != HAL_OK) {
     // The stream fails when its gate goes; the copy may be queued behind it, so its memory stays.
@@ -270,7 +270,7 @@ static int32_t bridge(relay *copy, hal_stream source_stream, hal_stream target_s
   }
   status = copy_host(from, source_stream, &copy->source, copy->host, HAL_COPY_DEVICE_TO_HOST);
   if (status == HAL_OK) {
-    status = hal_lane_follow(from, source_stream, source_stream, open_gate, copy);
+    status = hal_lane_follow(from, source_stream, open_gate, copy);
   }
   if (status != HAL_OK) open_gate(copy, status);  // The target's stream must not wait for ever.
   return status;

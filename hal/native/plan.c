@@ -63,46 +63,63 @@ static int32_t give_workspace(const hal_plan *plan, hal_stream stream, int is_ca
   return hal_pool_free(plan->pool, stream, ref);
 }
 
+// A list of the arguments with the workspace behind them; `few` is used when it has room. Frees
+// with drop_list. NULL without host memory.
+static hal_argument *make_list(hal_argument *few, const hal_argument *arguments, uint32_t count,
+                               const hal_memory_ref *workspace) {
+  hal_argument *list = few;
+  if (count >= SHORT_ARGUMENTS) list = malloc(((size_t)count + 1) * sizeof(*list));
+  if (list == NULL) return NULL;
+  if (count != 0) memcpy(list, arguments, count * sizeof(*list));
+  list[count] = (hal_argument){.kind = HAL_ARGUMENT_BUFFER, .buffer = *workspace};
+  return list;
+}
+
+static void drop_list(hal_argument *list, const hal_argument *few) {
+  if (list != few) free(list);
+}
+
 // Launches with the workspace as one more argument.
 static int32_t launch_with_workspace(const hal_plan *plan, hal_stream stream, hal_launch_desc *desc,
                                      uint64_t bytes) {
-  const uint32_t count = desc->argument_count;
-  hal_argument few[SHORT_ARGUMENTS];
-  hal_argument *arguments = few;
-  if (count >= SHORT_ARGUMENTS) {
-    arguments = malloc(((size_t)count + 1) * sizeof(*arguments));
-    if (arguments == NULL) {
-      return hal_record(plan->port, HAL_ERROR_OUT_OF_MEMORY, "no host memory");
-    }
-  }
   const int is_capturing = hal_emulation_is_capturing(plan->port->emulation, stream);
+  hal_argument few[SHORT_ARGUMENTS];
   hal_memory_ref workspace;
   int32_t status = take_workspace(plan, stream, bytes, is_capturing, &workspace);
-  if (status == HAL_OK) {
-    if (count != 0) memcpy(arguments, desc->arguments, count * sizeof(*arguments));
-    arguments[count] = (hal_argument){.kind = HAL_ARGUMENT_BUFFER, .buffer = workspace};
-    desc->arguments = arguments;
-    desc->argument_count = count + 1;
+  if (status != HAL_OK) return status;
+  hal_argument *list = make_list(few, desc->arguments, desc->argument_count, &workspace);
+  if (list == NULL) {
+    status = hal_record(plan->port, HAL_ERROR_OUT_OF_MEMORY, "no host memory");
+  } else {
+    desc->arguments = list;
+    desc->argument_count += 1;
     status = hal_launch_launch(plan->port, stream, plan->kernel, desc);
-    // The block serves the stream's next launch: it runs after this one. A launch that was refused
-    // uses it not at all. Giving it back cannot fail, it was taken just now.
-    give_workspace(plan, stream, is_capturing, &workspace);
+    drop_list(list, few);
   }
-  if (arguments != few) free(arguments);
+  // The block serves the stream's next launch: it runs after this one. A launch that was refused
+  // uses it not at all. Giving it back cannot fail, it was taken just now.
+  give_workspace(plan, stream, is_capturing, &workspace);
   return status;
+}
+
+// Checks the arguments and computes the workspace; the refusal is the thread's last error.
+static int32_t check(const hal_plan *plan, const hal_argument *arguments, uint32_t argument_count,
+                     uint64_t *out_workspace_bytes) {
+  if (arguments == NULL && argument_count != 0) {
+    return hal_record(plan->port, HAL_ERROR_INVALID_VALUE, "%u arguments at NULL", argument_count);
+  }
+  hal_problem problem;
+  const int32_t status = hal_signature_check(plan->image, plan->signature, arguments,
+                                             argument_count, NULL, out_workspace_bytes, &problem);
+  return status == HAL_OK ? HAL_OK : hal_record(plan->port, status, "%s", problem.text);
 }
 
 int32_t hal_plan_launch(hal_plan *plan, hal_stream stream, const hal_argument *arguments,
                         uint32_t argument_count, const uint32_t *grid) {
   if (plan == NULL) return HAL_ERROR_INVALID_HANDLE;
-  if (arguments == NULL && argument_count != 0) {
-    return hal_record(plan->port, HAL_ERROR_INVALID_VALUE, "%u arguments at NULL", argument_count);
-  }
-  hal_problem problem;
   uint64_t workspace_bytes = 0;
-  const int32_t status = hal_signature_check(plan->image, plan->signature, arguments,
-                                             argument_count, NULL, &workspace_bytes, &problem);
-  if (status != HAL_OK) return hal_record(plan->port, status, "%s", problem.text);
+  const int32_t status = check(plan, arguments, argument_count, &workspace_bytes);
+  if (status != HAL_OK) return status;
   hal_launch_desc desc = {.size = sizeof(desc),
                           .grid = {1, 1, 1},
                           .argument_count = argument_count,
@@ -112,4 +129,28 @@ int32_t hal_plan_launch(hal_plan *plan, hal_stream stream, const hal_argument *a
     return launch_with_workspace(plan, stream, &desc, workspace_bytes);
   }
   return hal_launch_launch(plan->port, stream, plan->kernel, &desc);
+}
+
+int32_t hal_plan_update(hal_plan *plan, hal_graph graph, uint32_t node,
+                        const hal_argument *arguments, uint32_t argument_count) {
+  if (plan == NULL) return HAL_ERROR_INVALID_HANDLE;
+  uint64_t workspace_bytes = 0;
+  int32_t status = check(plan, arguments, argument_count, &workspace_bytes);
+  if (status != HAL_OK) return status;
+  if (plan->signature->workspace_count == 0) {
+    return hal_graph_update_arguments(plan->port, graph, node, arguments, argument_count);
+  }
+  hal_argument few[SHORT_ARGUMENTS];
+  hal_memory_ref workspace;
+  status = take_workspace(plan, 0, workspace_bytes, 1, &workspace);
+  if (status != HAL_OK) return status;
+  hal_argument *list = make_list(few, arguments, argument_count, &workspace);
+  if (list == NULL) {
+    status = hal_record(plan->port, HAL_ERROR_OUT_OF_MEMORY, "no host memory");
+  } else {
+    status = hal_graph_update_arguments(plan->port, graph, node, list, argument_count + 1);
+    drop_list(list, few);
+  }
+  give_workspace(plan, 0, 1, &workspace);  // The graph keeps it.
+  return status;
 }

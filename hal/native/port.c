@@ -122,6 +122,7 @@ static int32_t make_port(hal_library *library, const hal_open_desc *desc, hal_po
   if (status == HAL_OK) status = hal_library_join(library, port, desc, reason, capacity);
   if (status != HAL_OK) {
     hal_emulation_destroy(port->emulation);
+    hal_record_drop();  // A record must not outlive the object that it names.
     free(port);
     return status;
   }

@@ -4,7 +4,7 @@
 enum { KIND_SHIFT = 56, GENERATION_MASK = 0xFFFFFF };
 
 uint64_t hal_slot_add(hal_slots *slots, void *object) {
-  uint32_t index = 0;
+  uint32_t index = slots->first_free;
   while (index < slots->count && slots->slots[index].object != NULL) ++index;
   if (index == slots->count) {
     const uint32_t count = slots->count == 0 ? 16 : slots->count * 2;
@@ -14,6 +14,7 @@ uint64_t hal_slot_add(hal_slots *slots, void *object) {
     slots->slots = grown;
     slots->count = count;
   }
+  slots->first_free = index + 1;
   hal_slot *slot = &slots->slots[index];
   slot->object = object;
   slot->generation = (slot->generation + 1) & GENERATION_MASK;
@@ -36,6 +37,11 @@ void *hal_slot_remove(hal_slots *slots, uint64_t handle) {
   hal_slot *slot = find(slots, handle);
   if (slot == NULL) return NULL;
   void *object = slot->object;
-  slot->object = NULL;
+  hal_slot_clear(slots, (uint32_t)(slot - slots->slots));
   return object;
+}
+
+void hal_slot_clear(hal_slots *slots, uint32_t index) {
+  slots->slots[index].object = NULL;
+  if (index < slots->first_free) slots->first_free = index;
 }

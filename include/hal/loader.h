@@ -320,6 +320,10 @@ HAL_API void hal_plan_free(hal_plan *plan);
 //   grid (in): three lengths for kernels that take the caller's grid; NULL stands for 1, 1, 1.
 HAL_API int32_t hal_plan_launch(hal_plan *plan, hal_stream stream, const hal_argument *arguments,
                                 uint32_t argument_count, const uint32_t *grid);
+// Replaces the arguments of a launch that was recorded with this plan: graph.update_arguments with
+// the same checks, and a workspace that fits the new arguments.
+HAL_API int32_t hal_plan_update(hal_plan *plan, hal_graph graph, uint32_t node,
+                                const hal_argument *arguments, uint32_t argument_count);
 
 // cffi]
 

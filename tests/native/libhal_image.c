@@ -272,6 +272,46 @@ static void a_plan_runs_with_its_workspace(void) {
   tear_down(&b);
 }
 
+static int32_t first_of(bench *b, hal_memory_ref ref) {
+  int32_t value = 0;
+  ref.bytes = sizeof(value);
+  const hal_copy_desc copy = {
+      .size = sizeof(copy), .kind = HAL_COPY_DEVICE_TO_HOST, .source = ref, .host_target = &value};
+  EQUAL(hal_transfer_copy(b->port, b->stream, &copy), HAL_OK);
+  EQUAL(hal_stream_synchronize(b->port, b->stream, 1000000000), HAL_OK);
+  return value;
+}
+
+static void a_recorded_plan_keeps_its_workspace_and_takes_new_arguments(void) {
+  bench b = set_up();
+  hal_plan *plan = plan_of(&b, "mark");
+  hal_memory_ref out;
+  hal_graph graph = 0;
+  EQUAL(hal_pool_alloc(b.pool, b.stream, 4, &out), HAL_OK);
+  hal_argument arguments[2] = {{.kind = HAL_ARGUMENT_BUFFER, .buffer = out},
+                               number(HAL_ARGUMENT_I32, 7)};
+  EQUAL(hal_graph_begin(b.port, b.stream), HAL_OK);
+  EQUAL(hal_plan_launch(plan, b.stream, arguments, 2, NULL), HAL_OK);
+  EQUAL(hal_graph_end(b.port, b.stream, &graph), HAL_OK);
+  hal_pool_stats stats = {.size = sizeof(stats)};
+  EQUAL(hal_pool_stats_read(b.pool, &stats), HAL_OK);
+  EQUAL(stats.hit_count + stats.miss_count, 1);  // The workspace is the graph's own.
+  EQUAL(hal_graph_launch(b.port, graph, b.stream), HAL_OK);
+  EQUAL(first_of(&b, out), 7);
+  arguments[1].scalar = 8;
+  EQUAL(hal_plan_update(plan, graph, 0, arguments, 2), HAL_OK);
+  EQUAL(hal_graph_launch(b.port, graph, b.stream), HAL_OK);
+  EQUAL(first_of(&b, out), 8);
+  EQUAL(hal_plan_update(plan, graph, 1, arguments, 2), HAL_ERROR_OUT_OF_RANGE);
+  EQUAL(hal_plan_update(plan, graph, 0, arguments, 1), HAL_ERROR_INVALID_VALUE);
+  EQUAL(hal_graph_destroy(b.port, graph), HAL_OK);
+  hal_memory_figures figures = {.size = sizeof(figures)};
+  EQUAL(hal_memory_stats(b.port, b.device, &figures), HAL_OK);
+  EQUAL(figures.in_use_bytes, stats.reserved_bytes);
+  hal_plan_free(plan);
+  tear_down(&b);
+}
+
 static void a_plan_with_workspaces_needs_a_pool(void) {
   bench b = set_up();
   hal_plan *plan = NULL;
@@ -296,6 +336,7 @@ int main(void) {
   a_damaged_image_names_the_byte();
   expressions_floor_and_check();
   a_plan_runs_with_its_workspace();
+  a_recorded_plan_keeps_its_workspace_and_takes_new_arguments();
   a_plan_with_workspaces_needs_a_pool();
   return 0;
 }
