@@ -14,8 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.xdist_group("wheel")  # one worker builds it
-
 PORT = """
 cmake_minimum_required(VERSION 3.26)
 project(acme LANGUAGES C)
