@@ -20,6 +20,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from hal.testing import record, seeds, session
+from hal.testing.case import ATTRIBUTE, Case
 
 MESSAGE_CHARACTERS = 4000
 Reports = list[pytest.TestReport]
@@ -110,7 +111,9 @@ def run_case(
     name: str, item: pytest.Item, following: pytest.Item | None, seed: int
 ) -> dict[str, Any]:
     """Run one case and return its result, without what only the supervisor knows."""
-    notes = record.begin(record.Record(case_id=name, seed=seed))
+    found = getattr(getattr(item, "function", None), ATTRIBUTE, None)
+    rules = found.rules if isinstance(found, Case) else ()
+    notes = record.begin(record.Record(case_id=name, seed=seed, rules=rules))
     started = time.monotonic()
     reports = runtestprotocol(item, log=False, nextitem=following)
     duration = time.monotonic() - started

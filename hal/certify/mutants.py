@@ -14,7 +14,7 @@ The port gets its fault as the option `mutant=M26`. A mutant may name its own `p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,23 +58,26 @@ class Mutant:
         return [case for case in cases if wanted & set(case.rules) and case.tier <= self.tier]
 
 
-def generated(tier: int, cases: Iterable[Collected]) -> list[Mutant]:
+def generated(tier: int, cases: Iterable[Collected], answers: Mapping[str, str]) -> list[Mutant]:
     """Return a mutant for each rule that a layer can break.
 
-    Rules of functions that the tier requires always count; rules of optional functions count when
-    a case cites them.
+    Rules of functions that the tier requires always count. Rules of optional functions count when
+    a case cites them, and port rules only when the honest port has the function (`answers` of the
+    preflight): what is absent cannot be broken.
     """
-    from hal.testing.abi import FUNCTION_BY_CALL, RULES
+    from hal.certify.suite import rule_tier
+    from hal.testing.abi import RULES
 
     cited = {rule for case in cases for rule in case.rules}
     found = []
     for rule in RULES:
         if not rule.breaking:
             continue
-        function = FUNCTION_BY_CALL[rule.function]
-        if not 0 < function.tier <= tier and rule.id not in cited:
-            continue
         host = rule.checked_by == "host"
+        if not 0 < rule_tier(rule) <= tier:
+            is_there = host or answers.get(rule.function) == "present"
+            if rule.id not in cited or not is_there:
+                continue
         kind = "layer" if host else "port rule"
         session = {"skipped_rule" if host else "broken_rule": rule.id}
         fault = f"{rule.function}: {rule.breaking.replace('_', ' ')}: {rule.text}"

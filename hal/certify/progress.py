@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Progress"]
 
 PLAIN_EVERY_S = 5.0
-MARKS = {outcome.PASS: "pass", outcome.SKIP: "skip", outcome.NOT_RUN: "not run"}
 
 
 class Progress:
@@ -27,11 +26,19 @@ class Progress:
         total: How many cases there are.
         live: Whether to draw a bar; default when the error stream is a terminal.
         quiet: Show nothing at all.
+        names: Words for what passed and for what failed.
     """
 
     def __init__(
-        self, title: str, total: int, *, live: bool | None = None, quiet: bool = False
+        self,
+        title: str,
+        total: int,
+        *,
+        live: bool | None = None,
+        quiet: bool = False,
+        names: tuple[str, str] = ("pass", "fail"),
     ) -> None:
+        self.names = names
         self.title = title
         self.total = total
         self.counts: Counter[str] = Counter()
@@ -95,9 +102,9 @@ class Progress:
 
     def _text(self) -> str:
         bad = sum(self.counts[status] for status in outcome.BAD)
-        parts = [f"{self.counts[outcome.PASS]} pass"]
+        parts = [f"{self.counts[outcome.PASS]} {self.names[0]}"]
         if bad:
-            parts.append(f"{bad} fail")
+            parts.append(f"{bad} {self.names[1]}")
         if self.counts[outcome.SKIP]:
             parts.append(f"{self.counts[outcome.SKIP]} skip")
         return ", ".join(parts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hal.certify import results as outcome
 from hal.certify.causes import group
 from hal.certify.preflight import missing_functions
+from hal.certify.suite import rule_tier
 
 if TYPE_CHECKING:
     from hal.certify.run import Run
@@ -189,7 +190,7 @@ def group_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def rule_rows(run: Run, results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return for each rule of the tier whether cases cite it and whether they passed."""
-    from hal.testing.abi import FUNCTION_BY_CALL, RULES
+    from hal.testing.abi import RULES
 
     cited: dict[str, Counter[str]] = {}
     for result in results:
@@ -197,8 +198,7 @@ def rule_rows(run: Run, results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             cited.setdefault(rule, Counter())[result["status"]] += 1
     rows = []
     for rule in RULES:
-        function = FUNCTION_BY_CALL.get(rule.function)
-        wanted = function is None or 0 < function.tier <= run.options.tier
+        wanted = 0 < rule_tier(rule) <= run.options.tier
         found = cited.get(rule.id, Counter())
         if not wanted and not found:
             continue

@@ -114,7 +114,7 @@ def hold_exam(options: Options) -> Exam:
         check_suite(everything, read_required(suite, tier), suite)
         examine(supervisor, [case for case in everything if case.is_control])
         cases = [case for case in everything if not case.is_control]
-        mutants = [*generated(tier, cases), *handwritten(suite, tier)]
+        mutants = [*generated(tier, cases, found.answers), *handwritten(suite, tier)]
         mutants = _chosen(mutants, options.select)
         base = session_of(options, target, flat)
         supervisor.use(base)
@@ -214,7 +214,9 @@ def _run_mutants(
         progress.counts[status] += 1
         progress.step()
 
-    with Progress(f"{len(rows)} mutants", len(jobs), quiet=options.quiet) as progress:
+    title = f"{len(rows)} mutants"
+    names = ("unnoticed", "noticed")
+    with Progress(title, len(jobs), quiet=options.quiet, names=names) as progress:
         supervisor.run(_skipping_killed(jobs, rows), sink)
 
 

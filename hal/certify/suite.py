@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hal import _paths
 from hal.certify.supervisor import Collected, HarnessError
+
+if TYPE_CHECKING:
+    from hal.testing.abi import Rule
 
 __all__ = [
     "check_suite",
@@ -15,6 +19,7 @@ __all__ = [
     "read_required",
     "required_hash",
     "required_lists",
+    "rule_tier",
     "suite_folder",
     "suite_hash",
     "uncovered_rules",
@@ -148,20 +153,21 @@ def check_suite(cases: Sequence[Collected], required: Sequence[str], suite: Path
         )
 
 
-def uncovered_rules(cases: Iterable[Collected], tier: int) -> list[str]:
-    """Return the ids of rules of the tier's required functions that no case cites, in order.
+LAW_TIERS = {"VIL": 2}
+"""Tier of the laws of no single function, by the middle part of their id; 1 for all others."""
 
-    Laws of the whole ABI count when the broken port that tests them must be caught by this tier;
-    the registry leaves their tier open, so they count at tier 1; the laws of VIL count at tier 2.
-    """
-    from hal.testing.abi import FUNCTION_BY_CALL, RULES
+
+def rule_tier(rule: Rule) -> int:
+    """Return the lowest tier at which a rule must hold; 0 for a function that may be absent."""
+    from hal.testing.abi import FUNCTION_BY_CALL
+
+    function = FUNCTION_BY_CALL.get(rule.function)
+    return function.tier if function is not None else LAW_TIERS.get(rule.id.split("-")[1], 1)
+
+
+def uncovered_rules(cases: Iterable[Collected], tier: int) -> list[str]:
+    """Return the ids of the tier's rules that no case cites, in the registry's order."""
+    from hal.testing.abi import RULES
 
     cited = {rule for case in cases if case.tier <= tier for rule in case.rules}
-    missing = []
-    for rule in RULES:
-        function = FUNCTION_BY_CALL.get(rule.function)
-        from_tier = function.tier if function else 2 if rule.id.startswith("HAL-VIL-") else 1
-        wanted = 0 < from_tier <= tier
-        if wanted and rule.id not in cited:
-            missing.append(rule.id)
-    return missing
+    return [r.id for r in RULES if 0 < rule_tier(r) <= tier and r.id not in cited]

@@ -198,7 +198,7 @@ def _layer_device(_layer_port: Raw, settings: Session) -> Iterator[int]:
 @pytest.fixture
 def layer(_layer_port: Raw, _layer_device: int, settings: Session) -> Rig:
     """The port under the validate layer, with a device of its own."""
-    return Rig(_layer_port, _layer_device, settings.device_index)
+    return Rig(_layer_port, _layer_device, settings.device_index, is_layer=True)
 
 
 @pytest.fixture(scope="session")

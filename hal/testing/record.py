@@ -42,6 +42,7 @@ class Record:
     Attributes:
         case_id: The case's id.
         seed: Seed of its inputs.
+        rules: The rules that it cites.
         operator: Row of the heat map.
         dtype: Column of the heat map.
         error_over_bound: Largest error divided by its bound over all comparisons, or None.
@@ -54,6 +55,7 @@ class Record:
 
     case_id: str = ""
     seed: int = 0
+    rules: tuple[str, ...] = ()
     operator: str = ""
     dtype: str = ""
     error_over_bound: float | None = None

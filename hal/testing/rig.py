@@ -32,12 +32,14 @@ class Rig:
         raw: The port, with or without layers.
         device: An open device's handle.
         index: Which device it is.
+        is_layer: Whether refusals must come from the validate layer and never reach the port.
     """
 
-    def __init__(self, raw: Raw, device: int, index: int = 0) -> None:
+    def __init__(self, raw: Raw, device: int, index: int = 0, *, is_layer: bool = False) -> None:
         self.raw = raw
         self.device = device
         self.index = index
+        self.is_layer = is_layer
 
     # ---- making things ----
 
@@ -294,7 +296,8 @@ class Rig:
         """Check everything that a negative case owes.
 
         The call answers exactly `status`, leaves out-parameters alone, records its status and a
-        text in the thread's last error, takes no device memory, and the device still works.
+        text in the thread's last error, takes no device memory, and the device still works. On
+        the layer the text names a rule of the case: the layer refused, the port was not asked.
         """
         raw = self.raw
         before = in_use_bytes(raw, self.device)
@@ -308,6 +311,10 @@ class Rig:
         if status < 0:
             assert status_name(error[0]) == status_name(status), f"{call}: last_error's status"
             assert error[2] != "", f"{call} failed and left no text (HAL-ABI-005)"
+        rules = record.current().rules
+        if self.is_layer and rules:
+            stopped = any(f"({rule})" in error[2] for rule in rules)
+            assert stopped, f"{call} reached the port, whose text is: {error[2]}"
         assert in_use_bytes(raw, self.device) == before, f"{call} failed and kept memory"
         check_health(raw, self.device)
 
