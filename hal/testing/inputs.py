@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hal import dtypes
 from hal.dtypes import DType
 from hal.vil.numerics import round_to
 
 __all__ = ["codes", "edges", "floats", "grid_of", "numbers", "pairs", "small"]
 
 Array = NDArray[Any]
+_ = dtypes.bf16.numpy  # loads the types beyond NumPy's once, before cases fork
 _BITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -88,7 +90,7 @@ def small(rng: np.random.Generator, dtype: DType, *shape: int, limit: int = 8) -
 
 
 def grid_of(values: Array) -> Array:
-    """Return values as an almost square matrix whose sides are odd, the first ones again at its end.
+    """Return values as a square matrix with an odd side; the first ones come again at its end.
 
     No side is a multiple of a tile, so that tails are full of interesting numbers.
     """

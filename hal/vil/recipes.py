@@ -13,7 +13,7 @@ from hal.vil.builder import Builder, ProgramBuilder, TileHandle
 from hal.vil.expressions import Expr, as_expr, ceil_div
 from hal.vil.model import Module
 
-__all__ = ["elementwise", "matmul", "reduction", "scan", "transpose"]
+__all__ = ["elementwise", "matmul", "multiply_add", "reduction", "scan", "transpose"]
 
 _IDENTITY: dict[str, float] = {"add": 0.0, "mul": 1.0}
 
@@ -72,6 +72,26 @@ def elementwise(
     else:
         p.sel(result, operands[0], operands[1], operands[2])
     p.store(p.matrix(y, m, n, row_origin=row, column_origin=column), result)
+    b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
+    return b.module()
+
+
+def multiply_add(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
+    """Y[M, N] = A · B + C, the product rounded first. Arguments of the kernel: M, N, A, B, C, Y."""
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    names = ("A", "B", "C")
+    buffers = [p.buffer(name, dtype, "read") for name in names]
+    y = p.buffer("Y", dtype, "write")
+    row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
+    tiles = [p.tile(name.lower(), dtype, *tile) for name in names]
+    for handle, buffer in zip(tiles, buffers, strict=True):
+        p.load(handle, p.matrix(buffer, m, n, row_origin=row, column_origin=column))
+    p.bin("mul", tiles[0], tiles[0], tiles[1])
+    p.bin("add", tiles[0], tiles[0], tiles[2])
+    p.store(p.matrix(y, m, n, row_origin=row, column_origin=column), tiles[0])
+    sizes = {name: dtype.bytes * m * n for name in (*names, "Y")}
     b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
     return b.module()
 
