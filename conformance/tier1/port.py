@@ -170,9 +170,10 @@ def test_device_count_needs_an_output(layer: Rig) -> None:
 
 
 @case(rules=["HAL-PRT-031"])
-def test_each_device_below_the_count_opens(raw: Raw) -> None:
+def test_each_device_below_the_count_opens(raw: Raw, settings: Any) -> None:
     count = raw.out("uint32_t")
     raw.ok("port.device_count", count)
+    assert int(count[0]) > settings.device_index
     devices = [opened(raw, index) for index in range(min(int(count[0]), 8))]
     assert len(set(devices)) == len(devices)
     assert 0 not in devices
