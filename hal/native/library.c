@@ -264,7 +264,8 @@ static void pass_logger(hal_library *library, const hal_port *leaving) {
 }
 
 int32_t hal_library_leave(hal_library *library, hal_port *port, uint64_t timeout_ns) {
-  if (library->user_count == 1 && library->is_started) {
+  // A port object that started the port by itself may have forgotten to stop it.
+  if (library->user_count == 1 && (library->is_started || library->is_held)) {
     const int32_t status = hal_port_shutdown(port, timeout_ns);
     if (status == HAL_ERROR_TIMEOUT) return status;
     library->is_started = 0;

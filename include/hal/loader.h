@@ -94,8 +94,8 @@ HAL_API int32_t hal_port_open_entry(hal_port_entry_fn entry, const hal_open_desc
 
 // [cffi
 
-// Closes a port object; the last one of a running port shuts that down. Pools and plans on it end
-// first. Calls with a closed port answer INVALID_STATE.
+// Closes a port object; the last one of a running port shuts that down, whoever started it. Pools
+// and plans on it end first. Calls with a closed port answer INVALID_STATE.
 //   timeout_ns (in): how long to wait for running work. After TIMEOUT the port is still open.
 // No other call with the port may be running.
 HAL_API int32_t hal_port_close(hal_port *port, uint64_t timeout_ns);

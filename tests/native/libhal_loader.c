@@ -189,6 +189,9 @@ static void a_caller_may_start_the_port_itself(void) {
   EQUAL(hal_port_init(port, &host), HAL_OK);
   EQUAL(hal_port_init(port, &host), HAL_ERROR_INVALID_STATE);
   EQUAL(hal_port_shutdown(port, 0), HAL_OK);
+  EQUAL(hal_port_init(port, &host), HAL_OK);
+  EQUAL(hal_port_close(port, 0), HAL_OK);  // Stops it, so that the next one can start it.
+  EQUAL(open_path(fake_path(), NULL, &port), HAL_OK);
   EQUAL(hal_port_close(port, 0), HAL_OK);
 }
 
