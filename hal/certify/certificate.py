@@ -64,7 +64,7 @@ def _predicate(run: Run, results: list[dict[str, Any]]) -> dict[str, Any]:
             "suite": run.settings["suite_sha256"],
             "required": run.settings["required_sha256"],
             "results": _hash(run.results_path),
-            "kill_matrix": None,
+            "kill_matrix": _hash(run.options.suite / "kill_matrix.json"),
         },
         "chain": outcome.read(run.results_path).chain,
         "counts": run.verdict.counts,

@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,13 +46,16 @@ class Row:
         killers: Cases that failed and cite a rule of it, with their status.
         others: Cases that failed and cite none; they do not count.
         ran: Cases that ran.
+        citing: Cases that cite a rule of it and pass on the honest port.
+        share: A drawn share of the other cases.
     """
 
     mutant: Mutant
     killers: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
     ran: int = 0
-    citing: int = 0
+    citing: list[Collected] = field(default_factory=list)
+    share: list[Collected] = field(default_factory=list)
 
     @property
     def fate(self) -> str:
@@ -119,8 +122,10 @@ def hold_exam(options: Options) -> Exam:
         base = session_of(options, target, flat)
         supervisor.use(base)
         exam = Exam([Row(mutant) for mutant in mutants], {})
-        honest = _honest(supervisor, mutants, cases, base, options, exam)
-        _run_mutants(supervisor, exam, cases, honest, options)
+        for row in exam.rows:
+            _draw(row, cases, options.seed)
+        honest = _honest(supervisor, exam, base, options)
+        _run_mutants(supervisor, exam, honest, options)
     return exam
 
 
@@ -143,29 +148,22 @@ def _place(mutant: Mutant) -> str:
     return mutant.target.path + mutant.target.hcd_source if mutant.target is not None else ""
 
 
-def _honest(
-    supervisor: Supervisor,
-    mutants: Sequence[Mutant],
-    cases: list[Collected],
-    base: dict[str, Any],
-    options: Options,
-    exam: Exam,
-) -> Honest:
-    """Run the cases on each honest port; return the seconds of those that passed, per port."""
-    honest: Honest = {}
-    jobs = []
-    for mutant in mutants:
-        place = _place(mutant)
-        if place in honest:
-            continue
-        honest[place] = {}
-        session: dict[str, Any] = {}
-        if mutant.target is not None:
-            session = mutant.session | {
-                "target": mutant.session["target"] | {"options": ""},
-                "flat": _flat(mutant, options),
-            }
-        jobs += [Job([case], session, tag=place) for case in cases]
+def _honest(supervisor: Supervisor, exam: Exam, base: dict[str, Any], options: Options) -> Honest:
+    """Run the mutants' cases on each honest port; return the seconds of those that passed."""
+    wanted: dict[str, dict[str, Collected]] = {}
+    sessions: dict[str, dict[str, Any]] = {}
+    for row in exam.rows:
+        place = _place(row.mutant)
+        if place not in wanted:
+            wanted[place] = {}
+            sessions[place] = _honest_session(row.mutant, base, options)
+        wanted[place].update({case.id: case for case in [*row.citing, *row.share]})
+    honest: Honest = {place: {} for place in wanted}
+    jobs = [
+        Job([case], sessions[place], tag=place)
+        for place, cases in wanted.items()
+        for case in cases.values()
+    ]
 
     def sink(job: Job, case: Collected, result: dict[str, Any]) -> None:
         progress.add(result | {"id": case.id})
@@ -177,6 +175,14 @@ def _honest(
     with Progress("the honest ports", len(jobs), quiet=options.quiet) as progress:
         supervisor.run(jobs, sink)
     return honest
+
+
+def _honest_session(mutant: Mutant, base: dict[str, Any], options: Options) -> dict[str, Any]:
+    """Return the session of the honest form of a mutant's port."""
+    if mutant.target is None:
+        return {"flat": base["flat"]}
+    target = mutant.session["target"] | {"options": ""}
+    return mutant.session | {"target": target, "flat": _flat(mutant, options)}
 
 
 def _flat(mutant: Mutant, options: Options) -> dict[str, str]:
@@ -196,12 +202,10 @@ def _flat(mutant: Mutant, options: Options) -> dict[str, str]:
 _FLATS: dict[str, dict[str, str]] = {}
 
 
-def _run_mutants(
-    supervisor: Supervisor, exam: Exam, cases: list[Collected], honest: Honest, options: Options
-) -> None:
+def _run_mutants(supervisor: Supervisor, exam: Exam, honest: Honest, options: Options) -> None:
     """Run every mutant on its cases."""
     rows = {row.mutant.id: row for row in exam.rows}
-    jobs = [job for row in exam.rows for job in _jobs_of(row, cases, honest, options.seed)]
+    jobs = [job for row in exam.rows for job in _jobs_of(row, honest)]
 
     def sink(job: Job, case: Collected, result: dict[str, Any]) -> None:
         row = rows[job.tag]
@@ -210,8 +214,7 @@ def _run_mutants(
         if bad:
             cites = bool(set(case.rules) & set(row.mutant.rules))
             (row.killers if cites else row.others)[case.id] = result["status"]
-        status = outcome.FAIL if bad else outcome.PASS
-        progress.counts[status] += 1
+        progress.counts[outcome.FAIL if bad else outcome.PASS] += 1
         progress.step()
 
     title = f"{len(rows)} mutants"
@@ -220,22 +223,27 @@ def _run_mutants(
         supervisor.run(_skipping_killed(jobs, rows), sink)
 
 
-def _jobs_of(row: Row, cases: list[Collected], honest: Honest, seed: int) -> list[Job]:
+def _draw(row: Row, cases: list[Collected], seed: int) -> None:
+    """Choose a mutant's cases: those that cite it in a drawn order, and a share of the rest."""
+    mutant = row.mutant
+    draw = random.Random(f"{seed} {mutant.id}")
+    row.citing = mutant.citing(cases)
+    draw.shuffle(row.citing)
+    rest = [case for case in cases if case not in row.citing and case.tier <= mutant.tier]
+    if row.citing:
+        row.share = draw.sample(rest, round(REST_SHARE * len(rest)))
+
+
+def _jobs_of(row: Row, honest: Honest) -> list[Job]:
     """Return a mutant's jobs: the citing cases first, then its share of the rest."""
     mutant = row.mutant
     passed = honest[_place(mutant)]
-    good = [case for case in cases if case.id in passed and case.tier <= mutant.tier]
-    citing = mutant.citing(good)
-    row.citing = len(citing)
-    draw = random.Random(f"{seed} {mutant.id}")
-    draw.shuffle(citing)
-    rest = [case for case in good if case not in citing]
-    share = draw.sample(rest, min(len(rest), round(REST_SHARE * len(rest)))) if citing else []
+    row.citing = [case for case in row.citing if case.id in passed]
     session = dict(mutant.session)
     if mutant.target is not None:
         session["flat"] = _FLATS[_place(mutant)]
     jobs = []
-    for case in [*citing, *share]:
+    for case in [*row.citing, *(case for case in row.share if case.id in passed)]:
         limit = min(case.timeout_s, LIMIT_FLOOR_S + LIMIT_FACTOR * passed[case.id])
         jobs.append(Job([replace(case, timeout_s=limit)], session, tag=mutant.id))
     return jobs
@@ -266,7 +274,7 @@ def as_json(exam: Exam) -> dict[str, Any]:
             "fate": row.fate,
             "killers": row.killers,
             "other_failures": row.others,
-            "citing": row.citing,
+            "citing": len(row.citing),
             "ran": row.ran,
         }
         for row in exam.rows
@@ -292,7 +300,9 @@ def summary(exam: Exam, out: Path) -> list[str]:
     lines = []
     for row in exam.rows:
         if row.fate != KILLED:
-            what = "no case cites it" if row.fate == UNCOVERED else f"{row.citing} cases cite it"
+            what = (
+                "no case cites it" if row.fate == UNCOVERED else f"{len(row.citing)} cases cite it"
+            )
             others = f"; fails elsewhere: {', '.join(list(row.others)[:2])}" if row.others else ""
             lines.append(f"{row.fate:9} {row.mutant.id}  ({what}{others})  {row.mutant.fault}")
     for name, status in list(exam.honest_failures.items())[:10]:
