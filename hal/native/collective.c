@@ -190,11 +190,16 @@ int32_t hal_part_finish(hal_part *part) {
               [HAL_RECV] = {hal_message_recv, HAL_LANE_RECVS}};
   hal_emulation *emulation = part->rank->emulation;
   const int is_message = part->what >= HAL_SEND;
+  if (part->what == HAL_SEND) {
+    pthread_mutex_lock(&part->rank->circle->lock);
+    part->rank->circle->sends[part->rank->rank] += 1;
+    pthread_mutex_unlock(&part->rank->circle->lock);
+  }
   const hal_lane_id lane = {part->rank, is_message ? jobs[part->what].lane : HAL_LANE_ROUNDS};
   hal_event gate = 0;
   atomic_fetch_add(&part->user_count, 1);  // For this function; the job has the first one.
   int32_t status = part->what == HAL_SEND ? HAL_OK : enqueue_result(part, &gate);
-  const int32_t added = hal_lane_add(emulation, lane, part->reached, gate,
+  const int32_t added = hal_lane_add(emulation, lane, part->rank->device, part->reached, gate,
                                      is_message ? jobs[part->what].job : hal_round_arrive, part);
   if (added != HAL_OK) {
     // Without a lane the stream fails at its gate, and the others learn of it. The part stays: its

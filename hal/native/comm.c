@@ -18,9 +18,11 @@ static hal_circle *make_circle(const hal_comm_desc *desc) {
   if (circle == NULL) return NULL;
   circle->ranks = calloc(desc->rank_count, sizeof(*circle->ranks));
   circle->has_left = calloc(desc->rank_count, 1);
-  if (circle->ranks == NULL || circle->has_left == NULL) {
+  circle->sends = calloc(desc->rank_count, sizeof(*circle->sends));
+  if (circle->ranks == NULL || circle->has_left == NULL || circle->sends == NULL) {
     free(circle->ranks);
     free(circle->has_left);
+    free(circle->sends);
     free(circle);
     return NULL;
   }
@@ -42,6 +44,7 @@ static void free_circle(hal_circle *circle) {
   pthread_cond_destroy(&circle->changed);
   free(circle->ranks);
   free(circle->has_left);
+  free(circle->sends);
   free(circle);
 }
 

@@ -21,7 +21,8 @@ typedef struct hal_circle {
   pthread_cond_t changed;
   int32_t status;  // First failure, or HAL_OK.
   hal_rank **ranks;
-  unsigned char *has_left;  // Ranks that ended their part.
+  unsigned char *has_left;  // By rank: it ended its part.
+  uint32_t *sends;          // By rank: sends that are not handed over yet.
   hal_round *rounds;
   hal_message *messages;
 } hal_circle;

@@ -180,8 +180,22 @@ static void forget(hal_emulation *emulation, hal_device device) {
   pthread_mutex_unlock(&emulation->lock);
 }
 
+// Waits for host work of a device, or of all for 0. Gives the time that is left.
+static int32_t settle(hal_emulation *emulation, hal_device device, uint64_t *timeout_ns) {
+  const uint64_t deadline_ns = hal_deadline_ns(*timeout_ns);
+  if (hal_emulation_settle(emulation, device, deadline_ns) != HAL_OK) {
+    return hal_record(emulation->port, HAL_ERROR_TIMEOUT, "host work still waits after %llu ns",
+                      (unsigned long long)*timeout_ns);
+  }
+  const uint64_t now_ns = hal_now_ns();
+  *timeout_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+  return HAL_OK;
+}
+
 static int32_t device_close(hal_layer *self, hal_device device, uint64_t timeout_ns) {
-  const int32_t status = self->next->calls->device_close(self->next, device, timeout_ns);
+  int32_t status = settle(self->state, device, &timeout_ns);
+  if (status != HAL_OK) return status;
+  status = self->next->calls->device_close(self->next, device, timeout_ns);
   if (status == HAL_OK) forget(self->state, device);
   return status;
 }
@@ -193,16 +207,10 @@ static int32_t device_reset(hal_layer *self, hal_device device) {
 }
 
 static int32_t port_shutdown(hal_layer *self, uint64_t timeout_ns) {
-  hal_emulation *emulation = self->state;
-  const uint64_t deadline = hal_deadline_ns(timeout_ns);
-  if (hal_emulation_settle(emulation, deadline) != HAL_OK) {
-    return hal_record(emulation->port, HAL_ERROR_TIMEOUT, "host work still waits after %llu ns",
-                      (unsigned long long)timeout_ns);
-  }
-  const uint64_t now = hal_now_ns();
-  const int32_t status =
-      self->next->calls->port_shutdown(self->next, deadline > now ? deadline - now : 0);
-  if (status == HAL_OK) forget(emulation, 0);
+  int32_t status = settle(self->state, 0, &timeout_ns);
+  if (status != HAL_OK) return status;
+  status = self->next->calls->port_shutdown(self->next, timeout_ns);
+  if (status == HAL_OK) forget(self->state, 0);
   return status;
 }
 

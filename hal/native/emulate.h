@@ -7,8 +7,9 @@
 
 // Makes the layer that stands on `next`; NULL without host memory.
 hal_emulation *hal_emulation_create(hal_port *port, hal_layer *next);
-// Waits until no host call is on its way. HAL_ERROR_TIMEOUT: some still were. NULL is settled.
-int32_t hal_emulation_settle(hal_emulation *emulation, uint64_t deadline_ns);
+// Waits until no host work of a device is on its way; 0 stands for all devices. HAL_ERROR_TIMEOUT:
+// some still is. NULL is settled.
+int32_t hal_emulation_settle(hal_emulation *emulation, hal_device device, uint64_t deadline_ns);
 // Ends the layer after its port was stopped; NULL does nothing.
 void hal_emulation_destroy(hal_emulation *emulation);
 // The layer's table.

@@ -106,10 +106,11 @@ static inline hal_lane_id hal_lane_of_stream(hal_stream stream) {
 // Lanes are threads; each does its jobs in order. A job waits for an event, calls its function,
 // then signals another event. Jobs of different lanes do not hold each other up.
 //   id: names the lane; a lane starts with its first job.
+//   device: whose events these are; its close waits for the job.
 //   reached: complete when the job may start; destroyed by the lane. 0 starts at once.
 //   gate: a HOST event that the lane signals and destroys; 0 when there is none.
-int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_event reached, hal_event gate,
-                     hal_job_fn function, void *user);
+int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_device device, hal_event reached,
+                     hal_event gate, hal_job_fn function, void *user);
 // Ends a lane once it is empty.
 void hal_lane_leave(hal_emulation *emulation, hal_lane_id id);
 

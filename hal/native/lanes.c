@@ -8,6 +8,7 @@ enum { SLICE_NS = 50000000 };  // How long a thread waits for the device at a ti
 
 typedef struct hal_job {
   struct hal_job *next;
+  hal_device device;  // Whose events these are.
   hal_event reached;
   hal_event gate;
   hal_job_fn function;
@@ -118,14 +119,15 @@ static hal_lane *lane_of(hal_emulation *emulation, hal_lane_id id) {
   return lane;
 }
 
-int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_event reached, hal_event gate,
-                     hal_job_fn function, void *user) {
+int32_t hal_lane_add(hal_emulation *emulation, hal_lane_id id, hal_device device, hal_event reached,
+                     hal_event gate, hal_job_fn function, void *user) {
   hal_job *job = malloc(sizeof(*job));
   hal_lane *lane = NULL;
   pthread_mutex_lock(&emulation->lane_lock);
   if (job != NULL && !emulation->is_ending) lane = lane_of(emulation, id);
   if (lane != NULL) {
-    *job = (hal_job){.reached = reached, .gate = gate, .function = function, .user = user};
+    *job = (hal_job){
+        .device = device, .reached = reached, .gate = gate, .function = function, .user = user};
     if (lane->last != NULL) lane->last->next = job;
     if (lane->first == NULL) lane->first = job;
     lane->last = job;
@@ -185,7 +187,8 @@ int32_t hal_lane_hold(hal_emulation *emulation, hal_stream stream, hal_job_fn fu
   int32_t status = hal_lane_mark(emulation, stream, &reached);
   if (status == HAL_OK) status = hal_lane_gate(emulation, stream, &gate);
   if (status == HAL_OK)
-    status = hal_lane_add(emulation, hal_lane_of_stream(stream), reached, gate, function, user);
+    status = hal_lane_add(emulation, hal_lane_of_stream(stream),
+                          hal_stream_device(emulation, stream), reached, gate, function, user);
   if (status == HAL_OK) return HAL_OK;
   hal_event_drop(emulation, reached);
   hal_event_drop(emulation, gate);  // Ends the wait with an error, if it was enqueued.
@@ -197,16 +200,28 @@ int32_t hal_lane_follow(hal_emulation *emulation, hal_stream stream, hal_job_fn 
   hal_event reached = 0;
   int32_t status = hal_lane_mark(emulation, stream, &reached);
   if (status == HAL_OK)
-    status = hal_lane_add(emulation, hal_lane_of_stream(stream), reached, 0, function, user);
+    status = hal_lane_add(emulation, hal_lane_of_stream(stream),
+                          hal_stream_device(emulation, stream), reached, 0, function, user);
   if (status != HAL_OK) hal_event_drop(emulation, reached);
   return status;
 }
 
-int32_t hal_emulation_settle(hal_emulation *emulation, uint64_t deadline_ns) {
+// Whether a job of the device, or any for 0, is not done. Caller holds the lane lock.
+static int has_job(const hal_emulation *emulation, hal_device device) {
+  if (emulation->job_count == 0 || device == 0) return emulation->job_count != 0;
+  for (const hal_lane *lane = emulation->lanes; lane != NULL; lane = lane->next) {
+    for (const hal_job *job = lane->first; job != NULL; job = job->next) {
+      if (job->device == device) return 1;
+    }
+  }
+  return 0;
+}
+
+int32_t hal_emulation_settle(hal_emulation *emulation, hal_device device, uint64_t deadline_ns) {
   if (emulation == NULL) return HAL_OK;
   int32_t status = HAL_OK;
   pthread_mutex_lock(&emulation->lane_lock);
-  while (emulation->job_count != 0) {
+  while (has_job(emulation, device)) {
     const uint64_t now = hal_now_ns();
     if (now >= deadline_ns) {
       status = HAL_ERROR_TIMEOUT;

@@ -16,6 +16,7 @@ int32_t hal_message_send(void *user, int32_t reached) {
   hal_circle *circle = part->rank->circle;
   hal_message *message = reached == HAL_OK ? malloc(sizeof(*message) + part->in_bytes) : NULL;
   pthread_mutex_lock(&circle->lock);
+  circle->sends[part->rank->rank] -= 1;
   if (message == NULL) {
     hal_circle_fail(circle, HAL_ERROR_PEER_FAILED);
   } else {
@@ -54,7 +55,9 @@ int32_t hal_message_recv(void *user, int32_t reached) {
     message = take_message(circle, part->desc.peer, part->rank->rank);
     if (message != NULL) break;
     status = circle->status;
-    if (status == HAL_OK && circle->has_left[part->desc.peer]) status = HAL_ERROR_PEER_FAILED;
+    const int comes_no_more =
+        circle->has_left[part->desc.peer] && circle->sends[part->desc.peer] == 0;
+    if (status == HAL_OK && comes_no_more) status = HAL_ERROR_PEER_FAILED;
     if (status == HAL_OK && !hal_circle_wait(circle, deadline_ns)) status = HAL_ERROR_TIMEOUT;
   }
   if (message != NULL && message->bytes != part->out_bytes) status = HAL_ERROR_INVALID_VALUE;

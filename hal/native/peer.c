@@ -9,12 +9,12 @@ enum { HELPER_TIMEOUT_NS = 2000000000 };
 
 // A copy on its way, shared by the jobs that take part in it.
 typedef struct relay {
-  hal_emulation *source_side, *target_side;
+  hal_emulation *source_side, *target_side;  // NULL once the side needs its buffer no longer.
   hal_memory_ref source, target;
-  hal_stream helper;  // The stream of the other device, and whose it is.
-  hal_emulation *helper_side;
-  hal_event gate;      // On the target port: the bytes are in host memory.
-  atomic_int is_open;  // The gate's signal has returned.
+  hal_stream helper;         // The stream of the other device.
+  hal_emulation *gate_side;  // Between two ports: the target's side,
+  hal_event gate;            // its event that the bytes are in host memory,
+  atomic_int is_open;        // and whether the event's signal has returned.
   unsigned char host[];
 } relay;
 
@@ -70,9 +70,21 @@ static int32_t copy_with_helper(hal_emulation *emulation, hal_stream helper,
   return status;
 }
 
+// A side needs its buffer no longer: the copy is done, or enqueued, and a port keeps the buffers of
+// enqueued work itself. So a free behind the stream's end is never late.
+static void release_source(relay *copy) {
+  if (copy->source_side != NULL) hal_release(copy->source_side, copy->source.memory);
+  copy->source_side = NULL;
+}
+
+static void release_target(relay *copy) {
+  if (copy->target_side != NULL) hal_release(copy->target_side, copy->target.memory);
+  copy->target_side = NULL;
+}
+
 static void end_relay(relay *copy) {
-  hal_release(copy->source_side, copy->source.memory);
-  hal_release(copy->target_side, copy->target.memory);
+  release_source(copy);
+  release_target(copy);
   free(copy);
 }
 
@@ -112,9 +124,12 @@ static int32_t write_target(void *user, int32_t reached) {
 // The stream of the target reached this point: fetches the bytes.
 static int32_t read_source(void *user, int32_t reached) {
   relay *copy = user;
-  if (reached != HAL_OK) return reached;
-  return copy_with_helper(copy->source_side, copy->helper, &copy->source, copy->host,
-                          HAL_COPY_DEVICE_TO_HOST);
+  if (reached == HAL_OK) {
+    reached = copy_with_helper(copy->source_side, copy->helper, &copy->source, copy->host,
+                               HAL_COPY_DEVICE_TO_HOST);
+  }
+  release_source(copy);
+  return reached;
 }
 
 static int32_t finish(void *user, int32_t reached) {
@@ -129,6 +144,7 @@ static int32_t copy_from_here(hal_emulation *emulation, hal_stream stream, relay
     end_relay(copy);
     return status;
   }
+  release_source(copy);
   status = hal_lane_hold(emulation, stream, write_target, copy);
   // Without a lane the bytes may still be on their way to `copy`: it stays, the stream failed.
   return status;
@@ -142,8 +158,9 @@ static int32_t copy_to_here(hal_emulation *emulation, hal_stream stream, relay *
     return status;
   }
   status = copy_host(emulation, stream, &copy->target, copy->host, HAL_COPY_HOST_TO_DEVICE);
-  if (status != HAL_OK) return status;
-  return hal_lane_follow(emulation, stream, finish, copy);
+  release_target(copy);
+  // A refused copy leaves `copy` to the job that is on its way.
+  return status == HAL_OK ? hal_lane_follow(emulation, stream, finish, copy) : status;
 }
 
 static int32_t copy_on_device(hal_emulation *emulation, hal_stream stream,
@@ -237,7 +254,7 @@ void hal_emulate_peer(hal_emulation *emulation) {
 // gone.
 static int32_t open_gate(void *user, int32_t reached) {
   relay *copy = user;
-  hal_layer *next = copy->target_side->next;
+  hal_layer *next = copy->gate_side->next;
   next->calls->event_signal(next, copy->gate, reached > HAL_OK ? HAL_OK : reached);
   atomic_store(&copy->is_open, 1);
   return reached;
@@ -247,19 +264,21 @@ static int32_t open_gate(void *user, int32_t reached) {
 static int32_t finish_bridge(void *user, int32_t reached) {
   relay *copy = user;
   while (!atomic_load(&copy->is_open)) sched_yield();  // The signal is about to return.
-  hal_event_drop(copy->target_side, copy->gate);
+  hal_event_drop(copy->gate_side, copy->gate);
   end_relay(copy);
   return reached;
 }
 
 static int32_t bridge(relay *copy, hal_stream source_stream, hal_stream target_stream) {
   hal_emulation *from = copy->source_side, *to = copy->target_side;
+  copy->gate_side = to;
   int32_t status = hal_lane_gate(to, target_stream, &copy->gate);
   if (status != HAL_OK) {
     end_relay(copy);
     return status;
   }
   status = copy_host(to, target_stream, &copy->target, copy->host, HAL_COPY_HOST_TO_DEVICE);
+  release_target(copy);
   if (status == HAL_OK) {
     status = hal_lane_follow(to, target_stream, finish_bridge, copy);
   }
@@ -269,6 +288,7 @@ static int32_t bridge(relay *copy, hal_stream source_stream, hal_stream target_s
     return status;
   }
   status = copy_host(from, source_stream, &copy->source, copy->host, HAL_COPY_DEVICE_TO_HOST);
+  release_source(copy);
   if (status == HAL_OK) {
     status = hal_lane_follow(from, source_stream, open_gate, copy);
   }

@@ -167,7 +167,7 @@ int32_t hal_port_close(hal_port *port, uint64_t timeout_ns) {
   if (port == NULL) return HAL_ERROR_INVALID_HANDLE;
   if (hal_port_ended(port)) return hal_layer_absent(&port->ended, "port.close");
   const uint64_t deadline_ns = hal_deadline_ns(timeout_ns);
-  if (hal_emulation_settle(port->emulation, deadline_ns) != HAL_OK) {
+  if (hal_emulation_settle(port->emulation, 0, deadline_ns) != HAL_OK) {
     return hal_record(port, HAL_ERROR_TIMEOUT, "host calls still wait after %llu ns",
                       (unsigned long long)timeout_ns);
   }
