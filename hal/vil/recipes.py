@@ -11,9 +11,21 @@ from collections.abc import Sequence
 from hal.dtypes import DType
 from hal.vil.builder import Builder, ProgramBuilder, TileHandle
 from hal.vil.expressions import Expr, as_expr, ceil_div
-from hal.vil.model import Module
+from hal.vil.model import Axis, Digit, Dimension, Module, Term
 
-__all__ = ["elementwise", "matmul", "multiply_add", "reduction", "scan", "transpose"]
+__all__ = [
+    "convolution",
+    "elementwise",
+    "matmul",
+    "matmul_into",
+    "matmul_of_parts",
+    "multiply_add",
+    "reduction",
+    "reduction_of_tile",
+    "scan",
+    "top_entries",
+    "transpose",
+]
 
 _IDENTITY: dict[str, float] = {"add": 0.0, "mul": 1.0}
 
@@ -91,7 +103,7 @@ def multiply_add(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
     p.bin("mul", tiles[0], tiles[0], tiles[1])
     p.bin("add", tiles[0], tiles[0], tiles[2])
     p.store(p.matrix(y, m, n, row_origin=row, column_origin=column), tiles[0])
-    sizes = {name: dtype.bytes * m * n for name in (*names, "Y")}
+    sizes = dict.fromkeys((*names, "Y"), dtype.bytes * m * n)
     b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
     return b.module()
 
@@ -159,6 +171,57 @@ def reduction(
     return b.module()
 
 
+def reduction_of_tile(
+    function: str, source: DType, target: DType, *, axis: int, tile: tuple[int, int] = (8, 64)
+) -> Module:
+    """Y = reduce(X[M, N]) of one tile (M and N at most the tile's). Arguments: M, N, X, Y."""
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    x, y = p.buffer("X", source, "read"), p.buffer("Y", target, "write")
+    t = p.tile("t", source, *tile)
+    total = p.tile("total", target, *((1, tile[1]) if axis == 0 else (tile[0], 1)))
+    p.load(t, p.matrix(x, m, n))
+    p.red(function, total, t, axis=axis)
+    rows, columns = (as_expr(1), n) if axis == 0 else (m, as_expr(1))
+    p.store(p.matrix(y, rows, columns), total)
+    b.kernel_of(p, bytes={"X": source.bytes * m * n, "Y": target.bytes * rows * columns})
+    return b.module()
+
+
+def top_entries(
+    dtype: DType, index: DType, *, tile: tuple[int, int] = (8, 64), smallest: bool = False
+) -> Module:
+    """V, I = the best of each row of X[R, N], as many as a tile has columns; R is the tile's rows.
+
+    Arguments of the kernel: N, X, V, I. N is at least the tile's columns.
+    """
+    b = Builder()
+    p = b.program("main")
+    n = p.symbol("N")
+    rows, columns = tile
+    x = p.buffer("X", dtype, "read")
+    v, i = p.buffer("V", dtype, "write"), p.buffer("I", index, "write")
+    t, values, places = (
+        p.tile("t", dtype, *tile),
+        p.tile("v", dtype, *tile),
+        p.tile("i", index, *tile),
+    )
+    p.load(t, p.matrix(x, rows, n))
+    p.topk(values, places, t, init=True, smallest=smallest)
+    with p.loop(ceil_div(n, columns) - 1) as step:
+        start = p.compute("add", p.compute("mul", step, columns), columns)
+        p.load(t, p.matrix(x, rows, n, column_origin=start))
+        p.topk(values, places, t, base=start, smallest=smallest)
+    p.store(p.matrix(v, rows, columns), values)
+    p.store(p.matrix(i, rows, columns), places)
+    size = rows * columns
+    b.kernel_of(
+        p, bytes={"X": dtype.bytes * rows * n, "V": dtype.bytes * size, "I": index.bytes * size}
+    )
+    return b.module()
+
+
 def scan(
     function: str,
     source: DType,
@@ -217,6 +280,108 @@ def matmul(
     sizes = {"A": left.bytes * m * k, "B": right.bytes * k * n, "C": stored.bytes * m * n}
     b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
     return b.module()
+
+
+def matmul_into(
+    left: DType, right: DType, accumulator: DType, *, side: int = 16, init: bool = False
+) -> Module:
+    """C += A · B (init: C = A · B) of square tiles. Arguments of the kernel: A, B, C."""
+    builder = Builder()
+    p = builder.program("main")
+    buffers = p.buffer("A", left, "read"), p.buffer("B", right, "read")
+    c_buffer = p.buffer("C", accumulator, "inout")
+    a, b = p.tile("a", left, side, side), p.tile("b", right, side, side)
+    c = p.tile("c", accumulator, side, side)
+    p.load(a, p.matrix(buffers[0], side, side))
+    p.load(b, p.matrix(buffers[1], side, side))
+    c_map = p.matrix(c_buffer, side, side)
+    p.load(c, c_map)
+    p.mma(c, a, b, init=init)
+    p.store(c_map, c)
+    area = side * side
+    sizes = {"A": left.bytes * area, "B": right.bytes * area, "C": accumulator.bytes * area}
+    builder.kernel_of(p, bytes=sizes)
+    return builder.module()
+
+
+def matmul_of_parts(left: DType, right: DType, accumulator: DType, *, side: int = 16) -> Module:
+    """C[M, N] = A[:M, :K] · B[:L, :N] of square tiles that are valid only so far.
+
+    Arguments of the kernel: M, N, K, L, A, B, C; A and B are side × side.
+    """
+    builder = Builder()
+    p = builder.program("main")
+    m, n, k, length = (p.symbol(name) for name in "MNKL")
+    buffers = p.buffer("A", left, "read"), p.buffer("B", right, "read")
+    c_buffer = p.buffer("C", accumulator, "write")
+    a, b = p.tile("a", left, side, side), p.tile("b", right, side, side)
+    c = p.tile("c", accumulator, side, side)
+    p.load(a, p.matrix(buffers[0], side, side))
+    p.load(b, p.matrix(buffers[1], side, side))
+    p.load(a, p.matrix(buffers[0], side, side, row_limit=m, column_limit=k))
+    p.load(b, p.matrix(buffers[1], side, side, row_limit=length, column_limit=n))
+    p.mma(c, a, b, init=True)
+    p.store(p.matrix(c_buffer, m, n), c)
+    area = side * side
+    sizes = {"A": left.bytes * area, "B": right.bytes * area, "C": accumulator.bytes * m * n}
+    builder.kernel_of(p, bytes=sizes)
+    return builder.module()
+
+
+def convolution(
+    left: DType,
+    right: DType,
+    accumulator: DType,
+    *,
+    window: int,
+    side: int = 16,
+    stride: int = 1,
+    dilation: int = 1,
+    pad: int = 0,
+    flip: bool = False,
+) -> Module:
+    """Y[P, Q, F] = X[H, W, C] * K[window, window, C, F]: MMA of a window that LOAD unfolds.
+
+    Arguments of the kernel: H, W, C, F, P, Q, X, K, Y. A row of the left tile is an output
+    position, a column a (window row, window column, channel); `flip` turns the window round.
+    """
+    builder = Builder()
+    p = builder.program("main")
+    h, w, c, f, rows, columns = (p.symbol(name) for name in "HWCFPQ")
+    x, k = p.buffer("X", left, "read"), p.buffer("K", right, "read")
+    y = p.buffer("Y", accumulator, "write")
+    a, b = p.tile("a", left, side, side), p.tile("b", right, side, side)
+    total = p.tile("total", accumulator, side, side)
+    place = p.compute("mul", p.id(0), side)
+    depth = window * window * c
+    p.fill(total, 0)
+    one, zero, step = as_expr(1), as_expr(0), as_expr(-dilation if flip else dilation)
+    first = as_expr((window - 1) * dilation - pad if flip else -pad)
+    with p.loop(ceil_div(depth, side)) as turn:
+        start = p.compute("mul", turn, side)
+        row = Axis(place, rows * columns, (Digit(None, columns), Digit(columns, one)))
+        column = Axis(
+            start,
+            depth,
+            (Digit(None, as_expr(window) * c), Digit(as_expr(window), c), Digit(c, one)),
+        )
+        stride_ = as_expr(stride)
+        dims = [
+            Dimension(h, w * c, first, (Term("row", 0, stride_), Term("column", 0, step))),
+            Dimension(w, c, first, (Term("row", 1, stride_), Term("column", 1, step))),
+            Dimension(c, one, zero, (Term("column", 2, one),)),
+        ]
+        p.load(a, p.descriptor(x, dims, row=row, column=column))
+        p.load(b, p.matrix(k, depth, f, row_origin=start))
+        p.mma(total, a, b)
+    p.store(p.matrix(y, rows * columns, f, row_origin=place), total)
+    sizes = {
+        "X": left.bytes * h * w * c,
+        "K": right.bytes * depth * f,
+        "Y": accumulator.bytes * rows * columns * f,
+    }
+    builder.kernel_of(p, grid=[ceil_div(rows * columns, side)], bytes=sizes)
+    return builder.module()
 
 
 def _converted(p: ProgramBuilder, tile: TileHandle, dtype: DType) -> TileHandle:
