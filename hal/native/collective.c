@@ -227,6 +227,9 @@ static int32_t take(hal_layer *self, hal_comm comm, hal_stream stream,
   int32_t status;
   if (!is_ours && HAL_PORT_HAS(emulation, collective_comm_create)) {
     status = native(self->next, comm, stream, desc);
+    if (status == HAL_ERROR_UNSUPPORTED && what == HAL_ALL_TO_ALL) {
+      status = hal_exchange(emulation, comm, stream, desc);
+    }
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
   status = hal_capture_refuse(emulation, stream, call);
@@ -262,6 +265,7 @@ static int32_t take_group_begin(hal_layer *self) {
   hal_emulation *emulation = self->state;
   if (HAL_PORT_HAS(emulation, collective_group_begin)) {
     const int32_t status = self->next->calls->collective_group_begin(self->next);
+    if (status == HAL_OK) hal_exchange_group_begun();
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
   hal_group_open();
@@ -272,6 +276,7 @@ static int32_t take_group_end(hal_layer *self) {
   hal_emulation *emulation = self->state;
   if (HAL_PORT_HAS(emulation, collective_group_end)) {
     const int32_t status = self->next->calls->collective_group_end(self->next);
+    if (status != HAL_ERROR_UNSUPPORTED) hal_exchange_group_ended(status);
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
   return hal_group_close(emulation);
@@ -288,8 +293,5 @@ void hal_emulate_collective(hal_emulation *emulation) {
   HAL_TAKE_OVER(emulation, collective_recv, COLLECTIVE_RECV, take_recv);
   HAL_TAKE_OVER(emulation, collective_group_begin, COLLECTIVE_GROUP_BEGIN, take_group_begin);
   HAL_TAKE_OVER(emulation, collective_group_end, COLLECTIVE_GROUP_END, take_group_end);
-  emulation->calls.collective_all_to_all = take_all_to_all;
-  // Beside a port's own communicators only the port can exchange parts.
-  emulation->does[HAL_FUNCTION_COLLECTIVE_ALL_TO_ALL] =
-      !HAL_PORT_HAS(emulation, collective_comm_create);
+  HAL_TAKE_OVER(emulation, collective_all_to_all, COLLECTIVE_ALL_TO_ALL, take_all_to_all);
 }

@@ -262,6 +262,7 @@ static int32_t take_create(hal_layer *self, hal_device device, const hal_comm_de
   if (HAL_PORT_HAS(emulation, collective_comm_create)) {
     const int32_t status =
         self->next->calls->collective_comm_create(self->next, device, desc, out_comm);
+    if (status == HAL_OK) hal_exchange_created(emulation, desc, out_comm);
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
   if (hal_group_is_open()) return hal_group_add_rank(emulation, device, desc, out_comm);
@@ -281,6 +282,7 @@ static int32_t take_destroy(hal_layer *self, hal_comm comm) {
   }
   if (HAL_PORT_HAS(emulation, collective_comm_destroy)) {
     const int32_t status = self->next->calls->collective_comm_destroy(self->next, comm);
+    if (status == HAL_OK) hal_exchange_destroyed(emulation, comm);
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
   return hal_refuse_handle(emulation, "communicator", comm);

@@ -100,6 +100,19 @@ int32_t hal_round_arrive(void *part, int32_t reached);
 // Frees the rounds that not all ranks passed.
 void hal_rounds_free(hal_circle *circle);
 
+// ---- exchange.c ----
+
+// The port made, or will make at the end of its group, a communicator of its own.
+void hal_exchange_created(hal_emulation *emulation, const hal_comm_desc *desc,
+                          const hal_comm *out_comm);
+void hal_exchange_destroyed(hal_emulation *emulation, hal_comm comm);
+// The port opened and ended a group of this thread.
+void hal_exchange_group_begun(void);
+void hal_exchange_group_ended(int32_t status);
+// Does all_to_all on a communicator of the port.
+int32_t hal_exchange(hal_emulation *emulation, hal_comm comm, hal_stream stream,
+                     const hal_collective_desc *desc);
+
 // ---- message.c ----
 
 int32_t hal_message_send(void *part, int32_t reached);

@@ -268,6 +268,7 @@ void hal_emulation_destroy(hal_emulation *emulation) {
   forget(emulation, 0);
   hal_map_free(&emulation->streams);
   hal_map_free(&emulation->captures);
+  hal_map_free(&emulation->own_comms);
   free_kept(&emulation->kept);
   free(emulation->graphs.slots);
   free(emulation->ranks.slots);

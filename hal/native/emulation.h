@@ -44,7 +44,8 @@ struct hal_emulation {
   hal_map kept;          // From a buffer to its hal_kept.
   hal_slots graphs;
   hal_slots ranks;
-  hal_map helpers;  // From a device to the stream that copies for others.
+  hal_map helpers;    // From a device to the stream that copies for others.
+  hal_map own_comms;  // From a communicator of the port to its rank and count of ranks.
   hal_registration *registrations;
 
   pthread_mutex_t lane_lock;  // Of the lanes and their queues.

@@ -6,6 +6,7 @@
 #include "expect.h"
 #include "hal/loader.h"
 #include "ports/fake.c"
+#include "ports/own_collectives.h"
 #include "ports/stubs.h"
 #include "reduce.h"
 
@@ -460,6 +461,41 @@ static void a_second_rank_of_one_number_is_refused(void) {
   tear_down();
 }
 
+static void a_port_without_all_to_all_sends_and_receives(void) {
+  entry = own_entry;
+  set_up();
+  int32_t capability = -1;
+  EQUAL(hal_port_capability(port, "collective.all_to_all", &capability), HAL_OK);
+  EQUAL(capability, HAL_CAPABILITY_EMULATED);
+  rank_count = 3;
+  member *one = &members[1];
+  EQUAL(hal_device_open(port, 0, &one->device), HAL_OK);
+  EQUAL(hal_stream_create(port, one->device, 0, &one->stream), HAL_OK);
+  const hal_memory_desc memory = {.size = sizeof(memory), .bytes = 3 * ELEMENTS * 4};
+  EQUAL(hal_memory_alloc(port, one->device, &memory, &one->source), HAL_OK);
+  EQUAL(hal_memory_alloc(port, one->device, &memory, &one->target), HAL_OK);
+  const hal_comm_desc comm = {.size = sizeof(comm), .rank_count = 3, .rank = 1};
+  EQUAL(hal_collective_group_begin(port), HAL_OK);
+  EQUAL(hal_collective_comm_create(port, one->device, &comm, &one->comm), HAL_OK);
+  EQUAL(hal_collective_group_end(port), HAL_OK);
+  told[0] = '\0';
+  int32_t numbers[3 * ELEMENTS];
+  for (int i = 0; i < 3 * ELEMENTS; ++i) numbers[i] = i;
+  put(1, one->source, numbers, sizeof(numbers));
+  hal_collective_desc desc = desc_of(1, 3, 3);
+  EQUAL(hal_collective_all_to_all(port, one->comm, one->stream, &desc), HAL_OK);
+  EQUAL(strcmp(told, "( s0+0 r0+0 s2+56 r2+56 )"), 0);
+  get(1, one->target, numbers, sizeof(numbers));
+  EQUAL(numbers[0], 0);
+  EQUAL(numbers[ELEMENTS], ELEMENTS);
+  EQUAL(numbers[2 * ELEMENTS], 0);
+  desc.target.bytes -= 1;
+  EQUAL(hal_collective_all_to_all(port, one->comm, one->stream, &desc), HAL_ERROR_OUT_OF_RANGE);
+  EQUAL(hal_collective_comm_destroy(port, one->comm), HAL_OK);
+  EQUAL(hal_collective_all_to_all(port, one->comm, one->stream, &desc), HAL_ERROR_INVALID_HANDLE);
+  tear_down();
+}
+
 // ---- Reductions ----
 
 static uint16_t reduce_half(uint32_t dtype, uint32_t operation, uint16_t a, uint16_t b) {
@@ -552,6 +588,7 @@ int main(void) {
   run_all();
   entry = stub_entry;  // The same where the port has functions that answer UNSUPPORTED.
   run_all();
+  a_port_without_all_to_all_sends_and_receives();
   halves_round_once_to_nearest_even();
   integers_wrap_and_floats_pass_on_nan();
   long_reductions_cover_each_element();
