@@ -327,7 +327,8 @@ def matmul_of_parts(left: DType, right: DType, accumulator: DType, *, side: int 
     p.mma(c, a, b, init=True)
     p.store(p.matrix(c_buffer, m, n), c)
     area = side * side
-    sizes = {"A": left.bytes * area, "B": right.bytes * area, "C": accumulator.bytes * m * n}
+    sizes: dict[str, Expr | int] = {"A": left.bytes * area, "B": right.bytes * area}
+    sizes["C"] = accumulator.bytes * m * n
     builder.kernel_of(p, bytes=sizes)
     return builder.module()
 
