@@ -22,9 +22,10 @@ OUTPUTS = ["device.open", "memory.alloc", "memory.host_alloc", "memory.info", "m
            "device.get_str", "port.get_info"]  # fmt: skip
 
 
-def entry(settings: Any) -> Any:
-    """Return hal_port_entry of the port's file as ctypes calls it."""
-    function = ctypes.CDLL(settings.target.path).hal_port_entry
+@pytest.fixture
+def entry(raw: Raw) -> Any:
+    """hal_port_entry of the open port, as ctypes calls it."""
+    function = ctypes.CDLL(raw.target.path).hal_port_entry
     function.restype = ctypes.c_int32
     function.argtypes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p)]
     return function
@@ -61,17 +62,17 @@ def fail(rig: Rig, kind: str) -> tuple[str, tuple[Any, ...]]:
 @case(rules=["HAL-ABI-001"], negative=True)
 @pytest.mark.parametrize("major", [ABI_MAJOR + 1, ABI_MAJOR + 7, 0x10001, 0xFFFFFFFF])
 @pytest.mark.parametrize("minor", [0, 0xFFFFFFFF])
-def test_the_entry_refuses_another_major(settings: Any, major: int, minor: int) -> None:
+def test_the_entry_refuses_another_major(entry: Any, major: int, minor: int) -> None:
     root = ctypes.c_void_p(0xA5A5A5A5A5A5A5A5)
-    status = entry(settings)(major, minor, ctypes.byref(root))
+    status = entry(major, minor, ctypes.byref(root))
     assert (status_name(status), root.value) == ("VERSION", 0xA5A5A5A5A5A5A5A5)
 
 
 @case(rules=["HAL-ABI-001"])
 @pytest.mark.parametrize("minor", [0, ABI_MINOR, ABI_MINOR + 1, 1000])
-def test_the_entry_serves_each_minor_of_its_major(settings: Any, minor: int) -> None:
+def test_the_entry_serves_each_minor_of_its_major(entry: Any, minor: int) -> None:
     root = ctypes.c_void_p(None)
-    assert status_name(entry(settings)(ABI_MAJOR, minor, ctypes.byref(root))) == "OK"
+    assert status_name(entry(ABI_MAJOR, minor, ctypes.byref(root))) == "OK"
     assert root.value is not None
     size, major, _ = struct.unpack("<QII", ctypes.string_at(root.value, 16))
     assert size >= 40
