@@ -250,6 +250,8 @@ def _prepare(
     own = {case.id: case for case in cases if not case.is_control}
     run = Run(options, target, out, settings, required, own, found, flat, hcd_hash)
     out.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{path}\t{value}\n" for path, value in flat.items())
+    (out / "chip.flat").write_text(lines, encoding="utf-8")
     place = out / "run.json"
     if options.resume:
         _check_same(place, settings)

@@ -13,7 +13,7 @@ PLACE = click.Path(path_type=Path)
 
 @click.group("cert", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Show and compare certificates."""
+    """Show, verify and compare certificates."""
 
 
 @command.command("show")
@@ -50,6 +50,27 @@ def _lines(predicate: dict[str, Any]) -> Iterator[str]:
         f"nonce {predicate['nonce']}" if predicate["nonce"] else "no nonce"
     )
     yield f"machine   {when['processor']}, {when['cores']} cores, {when['system']}"
+
+
+@command.command("verify")
+@click.argument("place", type=PLACE, metavar="DIR|FILE")
+@click.option("--port", type=PLACE, metavar="FILE", help="The shared object; its hash is compared.")
+def verify(place: Path, port: Path | None) -> int:
+    """Derive the verdict again from the results; exit status 5 when it does not hold.
+
+    The stated verdict is ignored. Each required case must be there exactly once, the hash chain
+    must be whole, and each skip must be one that the chip's HCD allows.
+    """
+    from hal.certify.verification import UNPROVEN
+    from hal.certify.verification import verify as check
+
+    found = check(place, port)
+    for problem in found.problems:
+        click.echo(f"wrong     {problem}")
+    click.echo(f"derived   {found.derived}")
+    for text in UNPROVEN:
+        click.echo(f"unproven  {text}")
+    return 5 if found.problems else 0
 
 
 @command.command("diff")

@@ -215,3 +215,27 @@ def test_what_is_no_certificate_is_a_clear_line(
         path.write_text(content)
     done = run("hal.cli", "cert", "show", path)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.parametrize("change", ["nothing", "the verdict", "a result", "the chip", "the port"])
+def test_cert_verify_derives_the_verdict_again(run: object, tmp_path: Path, change: str) -> None:
+    from hal.certify.run import Options, certify
+    from hal.certify.summary import write_outputs
+
+    out = tmp_path / "out"
+    finished = certify(Options(port=PORT, out=out, quiet=True, select="HAL-MEM-004"))
+    write_outputs(finished)
+    words = ["cert", "verify", out]
+    if change == "the verdict":
+        text = (out / "cert.json").read_text()
+        (out / "cert.json").write_text(text.replace('"VOID"', '"CERTIFIED"'))
+    elif change == "a result":
+        text = (out / "results.jsonl").read_text()
+        (out / "results.jsonl").write_text(text.replace("PASS", "FAIL"))
+    elif change == "the chip":
+        (out / "chip.flat").write_text("")
+    elif change == "the port":
+        words += ["--port", Path(__file__)]
+    done = run("hal.cli", *words, timeout=120)
+    wrong = [line for line in done.stdout.splitlines() if line.startswith("wrong")]
+    assert (done.returncode, bool(wrong)) == ((0, False) if change == "nothing" else (5, True))
