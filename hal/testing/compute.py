@@ -260,6 +260,12 @@ class Bound:
         self.given[name] = array
         self.rig.upload(self.memory[name], edge + array.tobytes() + edge)
 
+    def set_scalar(self, name: str, value: float) -> None:
+        """Change a scalar or symbol for the launches that follow."""
+        for place, item in enumerate(self.kernel.arguments):
+            if item.name == name:
+                self._arguments[place] = self._argument(item, value)
+
     def enqueue(self, stream: int) -> None:
         """Enqueue one launch."""
         self.rig.launch(stream, self.handle, *self._arguments, grid=self.grid)
