@@ -123,6 +123,20 @@ class Lab:
             "prime": _prime_after(2 * unit),
         }[name]
 
+    def space(self, op: str, end: str) -> str:
+        """Return the space in which the chip wants an operand: `near` unless a row forbids it.
+
+        Args:
+            op: An operation, as mma.
+            end: a, b, in or out, as in the rows' `spaces_a`.
+        """
+        rows = (self.limits.rows or {}).get(op, [])
+        for row in rows:
+            spaces = row.get(f"spaces_{end}", ["near"])
+            if "near" in spaces:
+                return "near"
+        return str(rows[0][f"spaces_{end}"][0]) if rows else "near"
+
     # ---- loading ----
 
     def own(self, module: Module) -> Module:

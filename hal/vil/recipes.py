@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from hal.dtypes import DType
+from hal.dtypes import DType, f32, i32
 from hal.vil.builder import Builder, ProgramBuilder, TileHandle
 from hal.vil.expressions import Expr, as_expr, ceil_div
 from hal.vil.model import Axis, Digit, Dimension, Module, Term
@@ -17,6 +17,7 @@ from hal.vil.model import Axis, Digit, Dimension, Module, Term
 __all__ = [
     "convolution",
     "copied",
+    "doubled",
     "elementwise",
     "gathered",
     "matmul",
@@ -27,6 +28,8 @@ __all__ = [
     "reduction_of_tile",
     "scan",
     "scattered",
+    "scattered_in_order",
+    "softmax",
     "top_entries",
     "transpose",
 ]
@@ -256,12 +259,14 @@ def matmul(
     *,
     target: DType | None = None,
     tile: tuple[int, int, int] = (16, 16, 16),
+    spaces: tuple[str, str, str] = ("near", "near", "near"),
 ) -> Module:
     """C[M, N] = A[M, K] · B[K, N]. Arguments of the kernel: M, N, K, A, B, C.
 
     Args:
         target: Type of C; a CAST is added when it differs from the accumulator.
         tile: Rows of A, columns of B, and the step along K.
+        spaces: Of the tiles of A, B and C.
     """
     b = Builder()
     p = b.program("main")
@@ -269,9 +274,9 @@ def matmul(
     stored = target or accumulator
     a_buffer, b_buffer = p.buffer("A", left, "read"), p.buffer("B", right, "read")
     c_buffer = p.buffer("C", stored, "write")
-    a = p.tile("a", left, tile[0], tile[2])
-    w = p.tile("b", right, tile[2], tile[1])
-    c = p.tile("c", accumulator, tile[0], tile[1])
+    a = p.tile("a", left, tile[0], tile[2], space=spaces[0])
+    w = p.tile("b", right, tile[2], tile[1], space=spaces[1])
+    c = p.tile("c", accumulator, tile[0], tile[1], space=spaces[2])
     row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
     p.fill(c, 0)
     with p.loop(ceil_div(k, tile[2])) as step:
@@ -464,4 +469,97 @@ def _by_index(op: str, function: str, dtype: DType, index: DType, tile: tuple[in
     sizes = {"X": few if op == "gather" else many, "I": index.bytes * m}
     sizes["Y"] = many if op == "gather" else few
     b.kernel_of(p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes=sizes)
+    return b.module()
+
+
+def scattered_in_order(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
+    """As `scattered("add", …)` for N = the tile's columns, in one deterministic instance.
+
+    Arguments of the kernel: R, M, X, I, Y; I is i32.
+    """
+    b = Builder()
+    p = b.program("main", deterministic=True)
+    r, m = p.symbol("R"), p.symbol("M")
+    x, i = p.buffer("X", dtype, "read"), p.buffer("I", i32, "read")
+    y = p.buffer("Y", dtype, "inout")
+    places, t = p.tile("places", i32, tile[0], 1), p.tile("t", dtype, *tile)
+    n, one, zero = as_expr(tile[1]), as_expr(1), as_expr(0)
+    dims = [Dimension(r, n, zero), Dimension(n, one, zero, (Term("column", 0, one),))]
+    target = p.descriptor(y, dims, column=Axis(digits=(Digit(None, one),)))
+    with p.loop(ceil_div(m, tile[0])) as turn:
+        row = p.compute("mul", turn, tile[0])
+        p.load(places, p.matrix(i, m, 1, row_origin=row))
+        p.load(t, p.matrix(x, m, n, row_origin=row))
+        p.scatter("add", target, t, places, dim=0)
+    sizes = {"X": dtype.bytes * m * n, "I": 4 * m, "Y": dtype.bytes * r * n}
+    b.kernel_of(p, bytes=sizes)
+    return b.module()
+
+
+def doubled(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
+    """Y[M, N] = Y + Y in place. Arguments of the kernel: M, N, Y."""
+    b = Builder()
+    p = b.program("main")
+    m, n = p.symbol("M"), p.symbol("N")
+    y = p.buffer("Y", dtype, "inout")
+    row, column = p.compute("mul", p.id(1), tile[0]), p.compute("mul", p.id(0), tile[1])
+    place = p.matrix(y, m, n, row_origin=row, column_origin=column)
+    t = p.tile("t", dtype, *tile)
+    p.load(t, place)
+    p.bin("add", t, t, t)
+    p.store(place, t)
+    b.kernel_of(
+        p, grid=[ceil_div(n, tile[1]), ceil_div(m, tile[0])], bytes={"Y": dtype.bytes * m * n}
+    )
+    return b.module()
+
+
+def softmax(dtype: DType, *, tile: tuple[int, int] = (8, 64)) -> Module:
+    """Y[R, N] = softmax(X) in three launches; R is the tile's rows. Arguments: N, X, Y.
+
+    The first launch finds each row's maximum, the second the sum of exp(x − maximum), the third
+    divides. Everything between is f32, in two workspaces.
+    """
+    b = Builder()
+    rows, columns = tile
+
+    def program(name: str, steps: Sequence[str]) -> ProgramBuilder:
+        p = b.program(name)
+        n, x = p.symbol("N"), p.buffer("X", dtype, "read")
+        buffers = {each: p.buffer(each, f32, "read") for each in steps}
+        out = p.buffer("out", dtype if name == "divide" else f32, "write")
+        t, wide = p.tile("t", dtype, *tile), p.tile("wide", f32, *tile)
+        kept = {each: p.tile(each.lower(), f32, rows, 1) for each in steps}
+        part, total = p.tile("part", f32, rows, 1), p.tile("total", f32, rows, 1)
+        for each, handle in kept.items():
+            p.load(handle, p.matrix(buffers[each], rows, 1))
+        p.fill(total, float("-inf") if name == "maximum" else 0.0)
+        with p.loop(ceil_div(n, columns)) as turn:
+            start = p.compute("mul", turn, columns)
+            p.load(t, p.matrix(x, rows, n, column_origin=start))
+            p.cast(wide, t)
+            if name != "maximum":
+                p.bin("sub", wide, wide, kept["MAX"])
+                p.un("exp", wide, wide)
+            if name == "divide":
+                p.bin("div", wide, wide, kept["SUM"])
+                p.cast(t, wide)
+                p.store(p.matrix(out, rows, n, column_origin=start), t)
+            else:
+                function = "max" if name == "maximum" else "add"
+                p.red(function, part, wide, axis=1)
+                p.bin(function, total, total, part)
+        if name != "divide":
+            p.store(p.matrix(out, rows, 1), total)
+        return p
+
+    k = b.kernel("main")
+    n = k.symbol("N")
+    k.buffer("X", dtype, "read", dtype.bytes * rows * n)
+    k.buffer("Y", dtype, "write", dtype.bytes * rows * n)
+    k.workspace("MAX", 4 * rows)
+    k.workspace("SUM", 4 * rows)
+    k.launch(program("maximum", []), [1], [n, "X", "MAX"])
+    k.launch(program("total", ["MAX"]), [1], [n, "X", "MAX", "SUM"])
+    k.launch(program("divide", ["MAX", "SUM"]), [1], [n, "X", "MAX", "SUM", "Y"])
     return b.module()
