@@ -57,6 +57,11 @@ def conformance_dir() -> Path:
     return data_root() / "conformance"
 
 
+def sim_dir() -> Path:
+    """Return the folder of the simulator's calibrations and measured data."""
+    return data_root() / "sim"
+
+
 def template_dir() -> Path:
     """Return the folder that `hal port new` copies."""
     return data_root() / "vendors" / "template"

@@ -1,0 +1,172 @@
+"""Predict the time of every row of a table of operators on one chip.
+
+`plan(table)` checks a table and turns it into arrays once; `Plan.predict_us(target)` then gives
+the times for any chip and any constants, which is what a fit calls again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hal.errors import HcdError, UsageError
+from hal.sim import calibration, gemm, tables
+from hal.sim.calibration import Constants
+from hal.sim.chip import DTYPE_BYTES, Chip, element_type
+from hal.sim.tables import Table
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What predictions are for: a chip with the constants of each family.
+
+    Attributes:
+        chip: The chip.
+        constants: Family to its constants.
+    """
+
+    chip: Chip
+    constants: Mapping[str, Constants] = field(default_factory=dict)
+
+    @staticmethod
+    def of(chip: Chip, given: Sequence[Constants] = (), *, split: str = "random") -> Target:
+        """Take the given constants, and for the other families those that suit the chip best."""
+        found = {
+            family: calibration.find(family, chip, split=split) for family in calibration.FAMILIES
+        }
+        found.update({constants.family: constants for constants in given})
+        return Target(chip, found)
+
+    def describe(self) -> list[str]:
+        """One line for each family: fitted, or whose constants stand in."""
+        return [
+            f"{family}: {'fitted to this chip' if c.chip == self.chip.name else c.origin}"
+            for family, c in self.constants.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of a table that one call of a formula predicts.
+
+    Attributes:
+        family: Family of constants that the formula uses.
+        rows: Their places in the table.
+        seconds: The formula on the arrays of these rows.
+        line: Line of the first row, for messages.
+    """
+
+    family: str
+    rows: tuple[int, ...]
+    seconds: Callable[[Target], Array]
+    line: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked table, ready to be predicted.
+
+    Attributes:
+        name: The table, for messages.
+        count: Rows.
+        groups: Who predicts which rows.
+    """
+
+    name: str
+    count: int
+    groups: tuple[Group, ...]
+
+    def predict_us(self, target: Target) -> Array:
+        """Microseconds of each row. Raises UsageError when the chip cannot run a row."""
+        result = np.full(self.count, np.nan)
+        for group in self.groups:
+            try:
+                result[list(group.rows)] = group.seconds(target) * 1e6
+            except HcdError as error:
+                raise UsageError(
+                    f"line {group.line}: {target.chip.name}: {error.problem}",
+                    call=self.name,
+                    next_step=error.next_step,
+                ) from None
+        return result
+
+
+def predict_us(target: Target, table: Table) -> Array:
+    """Microseconds of each row of a table; see `plan` and `Plan.predict_us` for the errors."""
+    return plan(table).predict_us(target)
+
+
+def plan(table: Table) -> Plan:
+    """Check a table and gather its rows by operator and element type.
+
+    Raises UsageError: an operator or element type is unknown, a column is missing, a cell is no
+    number; the message names the line.
+    """
+    keys: dict[tuple[str, str], list[int]] = {}
+    for index, name in enumerate(tables.operators(table)):
+        keys.setdefault((name, _dtype(table, index)), []).append(index)
+    groups = []
+    for (name, dtype), rows in keys.items():
+        family, make = _formula(name)
+        if make is None:
+            table.fail(rows[0], f"the operator {name!r} is unknown; known are {', '.join(known())}")
+        else:
+            seconds = make(table, rows, name, dtype)
+            groups.append(Group(family, tuple(rows), seconds, table.lines[rows[0]]))
+    return Plan(table.name, len(table.rows), tuple(groups))
+
+
+Make = Callable[[Table, Sequence[int], str, str], Callable[[Target], Array]]
+
+
+def _formula(name: str) -> tuple[str, Make | None]:
+    """The family of an operator and the function that prepares its rows."""
+    if name in tables.MATMULS:
+        return "gemm", _products
+    return "", None
+
+
+def known() -> list[str]:
+    """Names of the operators that can be predicted."""
+    return [*tables.MATMULS]
+
+
+def _dtype(table: Table, index: int) -> str:
+    """The element type of a row; f16 where the table does not say."""
+    name = element_type(table.rows[index].get("dtype", "") or "f16")
+    if name not in DTYPE_BYTES:
+        allowed = ", ".join(sorted(DTYPE_BYTES))
+        given = table.rows[index].get("dtype")
+        table.fail(index, f"dtype {given!r} is unknown; known are {allowed}")
+    return name
+
+
+def _column(table: Table, rows: Sequence[int], name: str, absent: float | None = None) -> Array:
+    """Numbers of one column; `absent` stands for empty cells where the column may be left out."""
+    return np.array(
+        [
+            absent
+            if absent is not None and not table.rows[i].get(name, "").strip()
+            else table.number(i, name)
+            for i in rows
+        ],
+        dtype=np.float64,
+    )
+
+
+def _products(
+    table: Table, rows: Sequence[int], name: str, dtype: str
+) -> Callable[[Target], Array]:
+    m, n, k = (_column(table, rows, c) for c in ("m", "n", "k"))
+    batch = _column(table, rows, "batch", 1.0)
+
+    def seconds(target: Target) -> Array:
+        chip, constants = target.chip, target.constants["gemm"]
+        return gemm.predict_s(chip, constants, m, n, k, dtype=dtype, batch=batch)
+
+    return seconds
