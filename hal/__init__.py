@@ -19,21 +19,21 @@ TYPE_CHECKING = False  # The module typing would cost more than all the rest of 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Array": "hal.memory",
-    "Buffer": "hal.memory",
+    "Array": "hal.array.array",
+    "Buffer": "hal.memory.region",
     "Device": "hal.device",
     "Event": "hal.event",
     "Graph": "hal.graph",
     "Kernel": "hal.launch",
     "Module": "hal.module",
-    "PinnedMemory": "hal.memory",
-    "Port": "hal.port",
-    "PortRecord": "hal.port",
+    "PinnedMemory": "hal.memory.pinned",
+    "Port": "hal.device",
+    "PortRecord": "hal.loading",
     "Stream": "hal.stream",
-    "View": "hal.memory",
-    "load_port": "hal.port",
-    "open": "hal.port:open_device",
-    "ports": "hal.port",
+    "View": "hal.memory.region",
+    "load_port": "hal.loading",
+    "open": "hal.loading:open_device",
+    "ports": "hal.loading",
 }
 """Name and the module that has it, perhaps under another name."""
 
@@ -67,20 +67,20 @@ if TYPE_CHECKING:  # "X as X" is how a facade says that X is its own.
     from hal import errors as errors
     from hal import hcd as hcd
     from hal import vil as vil
+    from hal.array.array import Array as Array
     from hal.device import Device as Device
+    from hal.device import Port as Port
     from hal.event import Event as Event
     from hal.graph import Graph as Graph
     from hal.launch import Kernel as Kernel
-    from hal.memory import Array as Array
-    from hal.memory import Buffer as Buffer
-    from hal.memory import PinnedMemory as PinnedMemory
-    from hal.memory import View as View
+    from hal.loading import PortRecord as PortRecord
+    from hal.loading import load_port as load_port
+    from hal.loading import open_device
+    from hal.loading import ports as ports
+    from hal.memory.pinned import PinnedMemory as PinnedMemory
+    from hal.memory.region import Buffer as Buffer
+    from hal.memory.region import View as View
     from hal.module import Module as Module
-    from hal.port import Port as Port
-    from hal.port import PortRecord as PortRecord
-    from hal.port import load_port as load_port
-    from hal.port import open_device
-    from hal.port import ports as ports
     from hal.stream import Stream as Stream
 
     open = open_device  # noqa: A001

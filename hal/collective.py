@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hal import dtypes
+from hal.chip.owned import Owned
 from hal.errors import InvalidHandle, InvalidValue, UsageError
 from hal.memory.element import as_dtype
 from hal.memory.region import Region
 from hal.port.native import CData, fail, ffi, lib, timeout_ns
-from hal.port.owned import Owned
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from hal.device import Device
-    from hal.port import Port
+    from hal.chip.opened import Chip
+    from hal.port.loaded import LoadedPort
     from hal.stream import Stream
 
 __all__ = ["Communicator", "group", "join"]
@@ -45,7 +45,7 @@ class Communicator(Owned):
     NOUN = "communicator"
     END = "collective.comm_destroy"
 
-    def __init__(self, device: Device, handle: int, rank: int, rank_count: int) -> None:
+    def __init__(self, device: Chip, handle: int, rank: int, rank_count: int) -> None:
         super().__init__(device, handle)
         self.rank = rank
         self.rank_count = rank_count
@@ -216,7 +216,7 @@ class _Groups(threading.local):
         uses: What its calls use. They start at the end, and all that must live until then.
     """
 
-    ports: list[Port] | None = None
+    ports: list[LoadedPort] | None = None
     uses: list[object] | None = None
 
 
@@ -250,7 +250,7 @@ class group:  # noqa: N801 - reads as a word of the language: with collective.gr
         del uses
 
 
-def _begin_in_group(port: Port) -> None:
+def _begin_in_group(port: LoadedPort) -> None:
     """Inside a group, begin it in this port at its first call."""
     begun = _groups.ports
     if begun is None or port in begun:
@@ -261,7 +261,7 @@ def _begin_in_group(port: Port) -> None:
     begun.append(port)
 
 
-def join(devices: Sequence[Device], *, timeout_s: float = 30.0) -> list[Communicator]:
+def join(devices: Sequence[Chip], *, timeout_s: float = 30.0) -> list[Communicator]:
     """Make a communicator of devices of one port; rank r is the r-th device.
 
     Args:

@@ -1,77 +1,66 @@
-"""Devices: open chips, the facts about them, and everything that is made on them."""
+"""Devices, which make everything that is on them, and the ports that open them."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsBytes
+from collections.abc import Sequence
+from typing import Any, SupportsBytes
 
-from hal.errors import HalError, InvalidHandle, NotFound
-from hal.memory import Array, Buffer, PinnedMemory, Pool, Region
-from hal.memory.element import as_dtype
-from hal.port import description
-from hal.port.native import CData, fail, ffi, lib, read_i64, read_text, timeout_ns
+from hal.array.array import Array
+from hal.chip.facts import DeviceInfo, MemoryStats
+from hal.chip.opened import Chip
+from hal.errors import OutOfRange, UsageError
+from hal.event import Event
+from hal.memory.pinned import PinnedMemory
+from hal.memory.region import Buffer
+from hal.module import Module
+from hal.port.loaded import LoadedPort
+from hal.profile import Profile
+from hal.stream import Stream
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from hal.event import Event
-    from hal.hcd import Hcd
-    from hal.module import Module
-    from hal.port import Port
-    from hal.profile import Profile
-    from hal.stream import Stream
-
-__all__ = ["Device", "DeviceInfo", "MemoryStats"]
-
-_NOT_FOUND, _UNSUPPORTED = -13, -6
-_FREE_IS_KNOWN = 1
-_PEER = {"access": 1, "bandwidth": 2, "latency": 3}
+__all__ = ["Device", "DeviceInfo", "MemoryStats", "Port"]
 
 
-@dataclass(frozen=True)
-class MemoryStats:
-    """A device's memory in figures; in use and peak count this process.
+class Port(LoadedPort):
+    """A loaded port. It stays loaded until `close()` or the end of the process.
 
     Attributes:
-        total_bytes: Memory that buffers can use.
-        in_use_bytes: Sum of live buffers, the pool's among them.
-        peak_bytes: Highest in_use_bytes so far.
-        free_bytes: Free for everybody; None where the port cannot know.
+        name: Its short name, as in `acme:0`.
+        path: Its shared object.
+        vendor, version, build_id: What the port says of itself.
+        abi: The ABI that it was built for, as (major, minor).
+        layers: Names of the layers above it, the highest first.
+        hcd: The description that it was loaded with, or None.
     """
 
-    total_bytes: int
-    in_use_bytes: int
-    peak_bytes: int
-    free_bytes: int | None
+    def device(self, index: int = 0) -> Device:
+        """Open a device. Each call gives a device of its own, with its own objects.
+
+        Raises:
+            OutOfRange: there is no device of that number.
+            PortLoadError: its description claims what the port lacks.
+        """
+
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise UsageError(
+                f"a device is named by a number from 0; {index!r} was given", call="device.open"
+            )
+        count = self.device_count
+        if not 0 <= index < count:
+            have = {0: "no device", 1: "1 device, number 0"}.get(
+                count, f"{count} devices, 0 to {count - 1}"
+            )
+            raise OutOfRange(
+                f"there is no device {index}; the port has {have}",
+                call="device.open",
+                device=f"{self.name}:{index}",
+                next_step="'hal devices' lists them.",
+            )
+        device = Device(self, index)
+        self._devices.add(device)
+        return device
 
 
-@dataclass(frozen=True)
-class DeviceInfo:
-    """What `hal info` shows.
-
-    Attributes:
-        name: As `acme:0`.
-        title: What the device calls itself.
-        port: The port's name, vendor, version, library, ABI, runtime and where kernels run.
-        hcd: The description's name, file and SHA-256.
-        memory: Figures.
-        capabilities: For each function `native`, `emulated` or `none`.
-    """
-
-    name: str
-    title: str
-    port: dict[str, str]
-    hcd: dict[str, str]
-    memory: MemoryStats
-    capabilities: dict[str, str]
-
-
-class Device:
+class Device(Chip):
     """An open device. Made by `hal.open("acme:0")` or `port.device(0)`.
 
     Closing it ends everything that was made on it: buffers, streams, events, modules, graphs. Any
@@ -84,206 +73,10 @@ class Device:
         hcd: Its description, with what was read at run time.
     """
 
+    port: Port
+
     def __init__(self, port: Port, index: int) -> None:
-        self.port = port
-        self.index = index
-        self.name = f"{port.name}:{index}"
-        self.native: CData = port.native
-        self._handle = 0
-        out = ffi.new("hal_device *")
-        status = lib.hal_device_open(port.native, index, out)
-        if status:
-            self._fail(status, "device.open")
-        self._handle = int(out[0])
-        self._lock = threading.RLock()
-        self._inner: Stream | None = None
-        self._pinned = 0  # Pieces of pinned memory that something still looks at.
-        self._pinned_handle = 0  # The device, when it was closed while there were such.
-        self._children: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._late: list[object] = []
-        try:
-            self.hcd = self._read_hcd()
-            description.check_claims(self.hcd, port.has, port=port.name)
-        except HalError:
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return f"<Device {self.name}{'' if self.is_open else ' (closed)'}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", 0)
-        if not handle or sys.is_finalizing():
-            return
-        pool = self.__dict__.get("pool")
-        if pool is not None:
-            pool._close()
-        self._handle = 0
-        if self.__dict__.get("_pinned", 0):
-            self._pinned_handle = handle
-        else:
-            lib.hal_device_close(self.native, handle, 0)
-
-    @property
-    def is_open(self) -> bool:
-        """False after `close()` of the device or of its port."""
-        return bool(self._handle)
-
-    @property
-    def handle(self) -> int:
-        """The handle of the ABI. Raises InvalidHandle when the device was closed."""
-        if not self._handle:
-            raise InvalidHandle(
-                "the device was closed",
-                call="device",
-                device=self.name,
-                next_step="Open it again with hal.open().",
-            )
-        return self._handle
-
-    def close(self, timeout_s: float | None = 10.0) -> None:
-        """Wait for the device's work and close it with everything on it. Closing twice is fine.
-
-        Raises:
-            Timeout: work was still running; the device is still open.
-        """
-        with self._lock:
-            if not self._handle:
-                return
-            limit = timeout_ns(timeout_s)
-            status = lib.hal_device_synchronize(self.native, self._handle, limit)
-            if status == _TIMEOUT:
-                self._fail(status, "device.close", text=f"work still runs after {timeout_s} s")
-            for child in list(self._children):
-                child.close()
-            pool = self.__dict__.get("pool")
-            if pool is not None:
-                pool._close()
-            handle, self._handle = self._handle, 0
-            self._late.clear()
-            if self._pinned:
-                self._pinned_handle = handle  # Arrays still look at host memory of the device.
-                return
-            status = lib.hal_device_close(self.native, handle, limit)
-            if status:
-                self._fail(status, "device.close")
-
-    # ---- Facts ----
-
-    def number(self, key: str, default: int | None = None) -> int:
-        """A number by its key: an HCD path, or a run-time key as `device.memory_bytes`.
-
-        Raises:
-            NotFound: the port does not answer the key, and there is no default.
-        """
-        status, value = read_i64(
-            lambda out: lib.hal_device_get_i64(self.native, self.handle, key.encode(), out)
-        )
-        if status == _NOT_FOUND and default is not None:
-            return default
-        if status:
-            self._fail(status, "device.get_i64", text=f"there is no number '{key}'")
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        """A text by its key: device.name, hcd.ref, hcd.overlay, or an HCD path."""
-        status, value = read_text(
-            lambda room, out, need: lib.hal_device_get_str(
-                self.native, self.handle, key.encode(), room, out, need
-            )
-        )
-        if status == _NOT_FOUND and default is not None:
-            return default
-        if status:
-            self._fail(status, "device.get_str", text=f"there is no text '{key}'")
-        return value
-
-    @cached_property
-    def memory_bytes(self) -> int:
-        """Bytes of memory that buffers can use."""
-        return self.number("device.memory_bytes")
-
-    @cached_property
-    def offset_alignment_bytes(self) -> int:
-        """What the start of a range inside a buffer must be a multiple of."""
-        return self.number("device.offset_alignment_bytes", default=1)
-
-    @cached_property
-    def pool(self) -> Pool:
-        """The caching allocator, from which `empty()` and `array()` take memory."""
-        return Pool(self)
-
-    def stats(self) -> MemoryStats:
-        """The device's memory in figures."""
-        figures = ffi.new("hal_memory_figures *")
-        figures.size = ffi.sizeof("hal_memory_figures")
-        status = lib.hal_memory_stats(self.native, self.handle, figures)
-        if status:
-            self._fail(status, "memory.stats")
-        return MemoryStats(
-            total_bytes=figures.total_bytes,
-            in_use_bytes=figures.in_use_bytes,
-            peak_bytes=figures.peak_bytes,
-            free_bytes=figures.free_bytes if figures.valid & _FREE_IS_KNOWN else None,
-        )
-
-    def info(self) -> DeviceInfo:
-        """Everything that `hal info` shows."""
-        from hal._generated.functions import FUNCTIONS
-
-        port = self.port
-        facts = {
-            "name": port.name,
-            "vendor": port.vendor,
-            "version": port.version,
-            "build": port.build_id,
-            "abi": ".".join(map(str, port.abi)),
-            "library": str(port.path),
-            "runtime": port.info("runtime"),
-            "runs_on": port.info("runs_on"),
-        }
-        hcd = {"name": self.hcd.name, "file": self.hcd.file, "sha256": self.hcd.sha256}
-        return DeviceInfo(
-            name=self.name,
-            title=self.text("device.name", default=""),
-            port=facts,
-            hcd=hcd,
-            memory=self.stats(),
-            capabilities={f.call: port.capability(f.call) for f in FUNCTIONS},
-        )
-
-    def peer(self, other: Device, key: str) -> int:
-        """How this device reaches another one's memory: access, bandwidth (B/s) or latency (ns)."""
-        if key not in _PEER:
-            raise NotFound(
-                f"there is no key '{key}'",
-                call="device.peer_info",
-                next_step=f"Use one of {', '.join(_PEER)}.",
-            )
-        status, value = read_i64(
-            lambda out: lib.hal_device_peer_info(
-                self.native, self.handle, other.handle, _PEER[key], out
-            )
-        )
-        if status:
-            self._fail(status, "device.peer_info")
-        return value
-
-    def synchronize(self, timeout_s: float | None = None) -> None:
-        """Wait until all work enqueued on the device has finished.
-
-        Raises:
-            Timeout: `timeout_s` seconds ran out first; the work goes on.
-        """
-        self._wait(None, timeout_s)
-
-    # ---- Making things ----
+        super().__init__(port, index)
 
     def alloc(self, bytes: int, *, alignment: int = 0, zero: bool = False) -> Buffer:  # noqa: A002
         """Make a buffer, straight from the device. `empty()` takes cached memory instead.
@@ -316,18 +109,11 @@ class Device:
         Any strides will do: the values are packed in C order. When the call returns the values are
         on the device, and `values` may change.
         """
-        import numpy as np
-
-        host = np.asarray(values)
-        kind = as_dtype(host.dtype.newbyteorder("=") if dtype is None else dtype, "device.array")
-        packed = np.asarray(host, dtype=kind.numpy, order="C")
-        array = Array(self, kind, packed.shape, stream)
-        self._upload(array, packed)
-        return array
+        return Array.of_values(self, values, dtype, stream)
 
     def from_dlpack(self, source: Any) -> Array:
         """Take an array of another framework, without a copy where both use the same memory."""
-        from hal.memory.dlpack import import_array
+        from hal.array.dlpack import import_array  # ctypes costs what opening a device does.
 
         return import_array(self, source)
 
@@ -337,8 +123,6 @@ class Device:
 
     def stream(self) -> Stream:
         """Make a stream."""
-        from hal.stream import Stream
-
         stream = Stream(self)
         self._adopt(stream)
         return stream
@@ -350,8 +134,6 @@ class Device:
             host: The host completes it with `signal()`.
             timing: It keeps the time of its record, for `elapsed_ns()`.
         """
-        from hal.event import Event
-
         return Event(self, host=host, timing=timing)
 
     def load(self, image: bytes | SupportsBytes, format: str = "vil.v1") -> Module:  # noqa: A002
@@ -361,8 +143,6 @@ class Device:
             InvalidModule: it is damaged, or not for this chip.
             Unsupported: the chip does not take this format.
         """
-        from hal.module import Module
-
         module = Module(self, image, format)
         self._adopt(module)
         return module
@@ -373,100 +153,4 @@ class Device:
         Args:
             kinds: Out of launch, copy, fill, collective; none means all.
         """
-        from hal.profile import Profile
-
         return Profile(self, kinds)
-
-    # ---- For the other modules of the runtime ----
-
-    def _fail(self, status: int, call: str, *, text: str = "", next_step: str = "") -> NoReturn:
-        fail(self.native, status, call, device=self.name, text=text, next_step=next_step)
-
-    def _adopt(self, child: Any) -> None:
-        """Have a child closed before the device is."""
-        self._children.add(child)
-
-    def _read_hcd(self) -> Hcd:
-        reference, overlay = self.text("hcd.ref"), self.text("hcd.overlay", default="")
-        return description.resolve_reference(
-            reference, overlay, self.port.path.parent, self.port.hcd
-        )
-
-    def _inner_stream(self) -> Stream:
-        """The stream of blocking copies; the caller holds the lock."""
-        if self._inner is None or self._inner.is_closed:
-            self._inner = self.stream()
-        return self._inner
-
-    def _upload(self, target: Region, host: np.ndarray[Any, Any]) -> None:
-        """Copy host values in and wait."""
-        if target.bytes == 0:
-            return
-        with self._lock:
-            stream = self._inner_stream()
-            stream.copy(target, host, borrow=True)
-            stream.synchronize()
-
-    def _download(
-        self,
-        source: Region,
-        host: np.ndarray[Any, Any],
-        stream: Stream | None,
-        timeout_s: float | None,
-    ) -> None:
-        """Copy values out after the work of a stream, or of the whole device, and wait."""
-        if stream is not None:
-            if source.bytes:
-                stream.copy(host, source)
-            stream.synchronize(timeout_s)
-            return
-        self._wait(None, timeout_s)
-        if source.bytes == 0:
-            return
-        with self._lock:
-            inner = self._inner_stream()
-            inner.copy(host, source)
-            inner.synchronize(timeout_s)
-
-    def _wait(self, stream: Stream | None, timeout_s: float | None) -> None:
-        if stream is not None:
-            stream.synchronize(timeout_s)
-            return
-        limit = timeout_ns(timeout_s)
-        status = lib.hal_device_synchronize(self.native, self.handle, limit)
-        if status:
-            text = f"work was still running after {timeout_s} s" if status == _TIMEOUT else ""
-            self._fail(status, "device.synchronize", text=text)
-        self._late.clear()
-
-    def _forget_stream(self, handle: int, borrowed: list[object]) -> None:
-        """A stream ends: its pool memory serves all, and its host memory stays until idle."""
-        pool = self.__dict__.get("pool")
-        if pool is not None:
-            pool._forget(handle)
-        self._keep_until_idle(borrowed)
-
-    def _keep_until_idle(self, used: list[object]) -> None:
-        """Keep what enqueued work may still use until the device has been waited for."""
-        if used and lib.hal_device_synchronize(self.native, self._handle, 0) != 0:
-            self._late.append(list(used))
-
-    def _hold_pinned(self, pointer: CData) -> Callable[[CData], None]:
-        """Count pinned memory; returns what gives it back when nothing looks at it any more."""
-        native = self.native
-        self._pinned += 1
-
-        def release(_: CData) -> None:
-            self._pinned -= 1
-            handle = self._handle or self._pinned_handle
-            if not handle or sys.is_finalizing():
-                return
-            lib.hal_memory_host_free(native, handle, pointer)
-            if not self._handle and self._pinned == 0:
-                self._pinned_handle = 0
-                lib.hal_device_close(native, handle, 0)
-
-        return release
-
-
-_TIMEOUT = -8

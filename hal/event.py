@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hal.chip.owned import Owned
 from hal.errors import InvalidHandle, UsageError
 from hal.port.native import ffi, lib, timeout_ns
-from hal.port.owned import Owned
 
 if TYPE_CHECKING:
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["Event"]
 
@@ -31,7 +31,7 @@ class Event(Owned):
     NOUN = "event"
     END = "event.destroy"
 
-    def __init__(self, device: Device, *, host: bool = False, timing: bool = False) -> None:
+    def __init__(self, device: Chip, *, host: bool = False, timing: bool = False) -> None:
         self.is_host = host
         self.has_timing = timing
         self._handle = 0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hal.chip.owned import Owned
 from hal.errors import InvalidState, OutOfRange, UsageError
+from hal.memory.region import Buffer
 from hal.port.native import ffi, lib
-from hal.port.owned import Owned
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from hal.device import Device
+    from hal.chip.opened import Chip
+    from hal.chip.queue import Queue
     from hal.launch import Kernel
-    from hal.stream import Stream
 
 __all__ = ["Capture", "Graph"]
 
@@ -30,7 +31,7 @@ class Graph(Owned):
     NOUN = "graph"
     END = "graph.destroy"
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Chip) -> None:
         super().__init__(device, 0)
         self._is_recorded = False
         self._kernels: list[Kernel | None] = []  # Of each node; None for a copy or fill.
@@ -41,7 +42,7 @@ class Graph(Owned):
         """Nodes recorded."""
         return len(self._kernels)
 
-    def launch(self, stream: Stream) -> None:
+    def launch(self, stream: Queue) -> None:
         """Enqueue the recorded work on a stream of the same device."""
         if stream.device is not self.device:
             raise UsageError(
@@ -80,7 +81,7 @@ class Graph(Owned):
         workspace_bytes = kernel.check(packed, call=call)
         uses: list[object] = [arguments]
         if kernel.has_workspace:
-            workspace = self.device.alloc(max(workspace_bytes, 1))
+            workspace = Buffer(self.device, max(workspace_bytes, 1))
             assert workspace._argument is not None
             packed, count = packed + workspace._argument, count + 1
             uses.append(workspace)
@@ -121,7 +122,7 @@ class Capture:
     and throws it away.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Queue) -> None:
         self._stream = stream
         self._graph = Graph(stream.device)
 

@@ -1,63 +1,32 @@
 """Kernels and launches.
 
-A launch from Python is one C call: each kernel gets a function made for its signature, which packs
-the arguments in one step. Whatever goes wrong there is found out by `_launch_carefully`, which
-takes its time and names the argument.
+A launch from Python is one C call: each kernel gets a function made for its signature (see
+hal.signature), which packs the arguments in one step. Whatever goes wrong there is found out by
+`_launch_carefully`, which takes its time and names the argument.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hal.dtypes import DType
+from hal.chip.queue import Queue
 from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError, from_status
 from hal.memory.region import Region
 from hal.port.native import CData, fail, ffi, lib, read_i64
+from hal.signature import SCALARS, Parameter, compile_launch, pack_grid
 
 if TYPE_CHECKING:
-    from hal.device import Device
-    from hal.module import Module
-    from hal.stream import Stream
+    from hal.chip.opened import Chip
+    from hal.chip.owned import Owned
 
-__all__ = ["BoundLaunch", "Kernel", "Parameter"]
+__all__ = ["BoundLaunch", "Kernel"]
 
 CALL = "launch.launch"
 
-_SCALARS = {  # Argument kind of the ABI, and how the value is packed into 8 bytes.
-    "i32": (2, "i4x"),
-    "i64": (3, "q"),
-    "f32": (4, "f4x"),
-    "f64": (5, "d"),
-}
-_ARGUMENT_BYTES = 40
 _REASON_BYTES = 512
-_pack_grid = struct.Struct("<III").pack
 _INFO = {"argument_count": 1, "scratch_bytes": 2, "runs_on_host": 3}
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel.
-
-    Attributes:
-        name: Its name.
-        kind: `buffer`, `scalar` or `symbol` (a whole number that shapes the launch).
-        dtype: Of the elements or of the scalar; i64 for a symbol.
-        access: `read`, `write` or `inout` for a buffer, else empty.
-    """
-
-    name: str
-    kind: str
-    dtype: DType
-    access: str = ""
-
-    def __str__(self) -> str:
-        words = {"buffer": f"{self.dtype} {self.access}", "scalar": f"scalar {self.dtype}"}
-        return f"{self.name}: {words.get(self.kind, 'symbol')}"
 
 
 class Kernel:
@@ -81,7 +50,7 @@ class Kernel:
 
     def __init__(
         self,
-        module: Module,
+        module: Owned,
         name: str,
         handle: int,
         plan: CData,
@@ -91,7 +60,7 @@ class Kernel:
         index: int,
     ) -> None:
         self.module = module
-        self.device: Device = module.device
+        self.device: Chip = module.device
         self.name = name
         self.handle = handle
         self.signature = signature
@@ -100,7 +69,7 @@ class Kernel:
         self._image, self._index = image, index
         self._plan: CData | None = plan
         shape = tuple((p.kind == "buffer", p.dtype.name) for p in signature)
-        self._pack, make = _compile(shape, self.takes_grid)
+        self._pack, make = compile_launch(shape, self.takes_grid)
         self.launch: Callable[..., None] = make(self, lib, _launch_carefully, _refused)
 
     def __repr__(self) -> str:
@@ -171,7 +140,7 @@ class Kernel:
         """What the packer takes for one argument."""
         if parameter.kind == "buffer":
             return [self._check_buffer(parameter, value, call)]
-        kind, form = _SCALARS[parameter.dtype.name]
+        kind, form = SCALARS[parameter.dtype.name]
         try:
             struct.pack(f"<{form}", value)
         except (struct.error, OverflowError, TypeError, ValueError):
@@ -240,7 +209,7 @@ class Kernel:
                 call=CALL,
                 device=self.device.name,
             )
-        return _pack_grid(*lengths, *(1,) * (3 - len(lengths)))
+        return pack_grid(*lengths, *(1,) * (3 - len(lengths)))
 
     def _require_live(self) -> CData:
         if self._plan is None or not self.device.is_open:
@@ -279,7 +248,7 @@ class BoundLaunch:
             if isinstance(argument, Region):
                 argument._depend(self)
 
-    def launch(self, stream: Stream) -> None:
+    def launch(self, stream: Queue) -> None:
         """Enqueue it on a stream of the kernel's device."""
         kernel = self._kernel
         if self._grid is None and stream.device is kernel.device:
@@ -307,9 +276,7 @@ def _launch_carefully(
     kernel: Kernel, stream: Any, arguments: tuple[Any, ...], grid: Sequence[int] | None
 ) -> None:
     """Check everything and launch: for captures, grids, and whatever the fast way refused."""
-    from hal.stream import Stream
-
-    if not isinstance(stream, Stream):
+    if not isinstance(stream, Queue):
         raise InvalidValue(
             f"the first argument of launch is the stream; {_short(stream)} was given",
             call=CALL,
@@ -332,7 +299,7 @@ def _launch_carefully(
         stream._graph._note(kernel, *arguments)
 
 
-def _refused(kernel: Kernel, stream: Stream, status: int) -> NoReturn:
+def _refused(kernel: Kernel, stream: Queue, status: int) -> NoReturn:
     """Raise what the status of a launch stands for."""
     if stream.device is not kernel.device:
         _refuse_foreign_stream(kernel, stream)
@@ -341,7 +308,7 @@ def _refused(kernel: Kernel, stream: Stream, status: int) -> NoReturn:
     fail(kernel.device.native, status, CALL, device=kernel.device.name)
 
 
-def _refuse_foreign_stream(kernel: Kernel, stream: Stream) -> NoReturn:
+def _refuse_foreign_stream(kernel: Kernel, stream: Queue) -> NoReturn:
     raise InvalidHandle(
         f"{kernel.name} is on {kernel.device.name}, the stream on {stream.device.name}",
         call=CALL,
@@ -355,63 +322,3 @@ def _short(value: Any) -> str:
     text = repr(value)
     kind = type(value).__name__
     return f"{kind} {text}" if len(text) <= 40 and "\n" not in text else f"a {kind}"
-
-
-@cache
-def _compile(
-    shape: tuple[tuple[bool, str], ...], takes_grid: bool
-) -> tuple[Callable[..., bytes], Callable[..., Callable[..., None]]]:
-    """The packer of a signature, and a maker of its launch function.
-
-    Args:
-        shape: Per parameter whether it is a buffer, and its dtype's name.
-        takes_grid: Whether the kernel takes the caller's grid.
-
-    A buffer is packed as the 40 bytes that it carries under the name of its dtype: an array of
-    another dtype has nothing under that name, and a freed one has None; both end in the careful
-    way. Code is generated because a loop over the signature would double the cost of a launch.
-    """
-    forms, words = ["<"], []
-    for number, (is_buffer, dtype) in enumerate(shape):
-        if is_buffer:
-            forms.append(f"{_ARGUMENT_BYTES}s")
-            words.append(f"a{number}._argument_{dtype}")
-        else:
-            kind, form = _SCALARS[dtype]
-            forms.append(f"II{form}24x")
-            words.append(f"{kind}, 0, a{number}")
-    packer = struct.Struct("".join(forms)).pack
-    names = "".join(f"a{number}, " for number in range(len(shape))) or "()"
-    packed = f"pack({', '.join(words)})"
-    mine = ["stream.device is device"]
-    mine += [f"a{n}.device is device" for n, (is_buffer, _) in enumerate(shape) if is_buffer]
-    if takes_grid:
-        test, enqueue = "grid is not None", "native.hal_python_launch_grid"
-        tail = f"{packed}, {len(shape)}, pack_grid(*grid)"
-    else:
-        test, enqueue = "grid is None", "native.hal_python_launch"
-        tail = f"{packed}, {len(shape)}"
-    source = f"""
-def make(kernel, native, carefully, refused):
-    enqueue, device = {enqueue}, kernel.device
-    def launch(stream, *arguments, grid=None):
-        if {test}:
-            try:
-                {names}= arguments
-                if {" and ".join(mine)}:
-                    status = enqueue(kernel._plan, stream._fast, {tail})
-                else:
-                    status = None
-            except errors:
-                status = None
-            if status == 0:
-                return
-            if status is not None:
-                refused(kernel, stream, status)
-        carefully(kernel, stream, arguments, grid)
-    return launch
-"""
-    errors = (AttributeError, TypeError, ValueError, OverflowError, struct.error)
-    scope: dict[str, Any] = {"pack": packer, "pack_grid": _pack_grid, "errors": errors}
-    exec(compile(source, "<launch of a signature>", "exec"), scope)
-    return packer, scope["make"]

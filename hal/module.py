@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, SupportsBytes
 
 from hal import dtypes
+from hal.chip.owned import Owned
 from hal.errors import InvalidModule, NotFound, UsageError
-from hal.launch import Kernel, Parameter
+from hal.launch import Kernel
 from hal.port.native import CData, ffi, lib
-from hal.port.owned import Owned
+from hal.signature import Parameter
 
 if TYPE_CHECKING:
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["Module"]
 
@@ -32,7 +33,7 @@ class Module(Owned):
     NOUN = "module"
     END = "module.unload"
 
-    def __init__(self, device: Device, image: bytes | SupportsBytes, format: str) -> None:  # noqa: A002
+    def __init__(self, device: Chip, image: bytes | SupportsBytes, format: str) -> None:  # noqa: A002
         self.device = device
         self._handle = 0
         self.format = format
@@ -123,7 +124,7 @@ def _image_bytes(image: Any) -> bytes:
     )
 
 
-def _read_image(image: bytes, device: Device) -> CData:
+def _read_image(image: bytes, device: Chip) -> CData:
     """Read the signature of an image; it is freed with the value that this returns."""
     out, reason = ffi.new("hal_image **"), ffi.new("char[]", _REASON_BYTES)
     status = lib.hal_image_read(ffi.from_buffer(image), len(image), out, reason, _REASON_BYTES)

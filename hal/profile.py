@@ -9,7 +9,7 @@ from hal.errors import UsageError
 from hal.port.native import ffi, lib
 
 if TYPE_CHECKING:
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["Clock", "Profile", "Record", "read_clock"]
 
@@ -61,7 +61,7 @@ class Record:
         return self.end_ns - self.begin_ns
 
 
-def read_clock(device: Device) -> Clock:
+def read_clock(device: Chip) -> Clock:
     """Read a device's clock together with the host's."""
     found = ffi.new("hal_clock *")
     found.size = ffi.sizeof("hal_clock")
@@ -81,7 +81,7 @@ class Profile:
         start, stop: The clocks at both ends.
     """
 
-    def __init__(self, device: Device, kinds: tuple[str, ...]) -> None:
+    def __init__(self, device: Chip, kinds: tuple[str, ...]) -> None:
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
             raise UsageError(

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
-from hal.errors import (
-    ExecutionFailed,
-    InvalidHandle,
-    InvalidState,
-    InvalidValue,
-    UsageError,
-)
+from hal.chip.queue import Queue
+from hal.errors import InvalidHandle, InvalidState, InvalidValue, UsageError
+from hal.event import Event
+from hal.graph import Capture
 from hal.memory.element import as_dtype
 from hal.memory.host import HostRange, host_range
 from hal.memory.region import Region
-from hal.port.callbacks import enqueue_host_call
-from hal.port.native import FOREVER_NS, CData, ffi, lib, timeout_ns
-from hal.port.owned import Owned
-
-if TYPE_CHECKING:
-    from hal.device import Device
-    from hal.event import Event
-    from hal.graph import Capture, Graph
+from hal.port.callbacks import admit_host_call, dismiss_host_call
+from hal.port.native import ffi, lib
 
 __all__ = ["Stream"]
 
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
 _BORROW = 1
-_KEEP_LIMIT = 256
 
 
-class Stream(Owned):
+class Stream(Queue):
     """An in-order queue of work on one device. Made by `device.stream()`.
 
     Each call enqueues and returns; errors of the work itself come later, from `query()`,
@@ -39,38 +29,7 @@ class Stream(Owned):
     synchronise. There is no order between two streams but what events make.
     """
 
-    __slots__ = ("_borrowed", "_fast", "_graph", "_host_error", "_refs")
-
-    NOUN = "stream"
-    END = "stream.destroy"
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self._handle = 0
-        out = ffi.new("hal_stream *")
-        status = lib.hal_stream_create(device.native, device.handle, 0, out)
-        if status:
-            self._fail(status, "stream.create")
-        self._adopt(device, out[0])
-
-    @classmethod
-    def wrap(cls, device: Device, native: int) -> Stream:
-        """A stream over a queue of the vendor's runtime that the caller owns. See stream.wrap."""
-        out = ffi.new("hal_stream *")
-        status = lib.hal_stream_wrap(device.native, device.handle, native, out)
-        if status:
-            device._fail(status, "stream.wrap")
-        stream = cls.__new__(cls)
-        stream._adopt(device, out[0])
-        return stream
-
-    def _adopt(self, device: Device, handle: int) -> None:
-        super().__init__(device, handle)
-        self._fast: int | None = handle  # What a launch takes; None sends it the careful way.
-        self._refs: CData = ffi.new("hal_memory_ref[2]")
-        self._borrowed: list[object] = []  # Host memory that enqueued copies still use.
-        self._host_error: BaseException | None = None
-        self._graph: Graph | None = None
+    __slots__ = ()
 
     def copy(self, target: Any, source: Any, *, borrow: bool = False) -> None:
         """Copy bytes between two ranges of the device, or between the device and the host.
@@ -238,7 +197,13 @@ class Stream(Owned):
         """
         if not callable(function):
             raise UsageError(f"{type(function).__name__} cannot be called", call="stream.host_call")
-        enqueue_host_call(self, function)
+        waiting = admit_host_call(self, function)
+        status = lib.hal_stream_host_call(
+            self.device.native, self._live("stream.host_call"), lib.hal_python_host_call, waiting
+        )
+        if status:
+            dismiss_host_call(waiting)
+            self._fail(status, "stream.host_call")
 
     def record(self, event: Event) -> None:
         """Put an event behind all work enqueued so far. A second record replaces the first."""
@@ -256,49 +221,9 @@ class Stream(Owned):
         if status:
             self._fail(status, "stream.wait_event")
 
-    def query(self) -> bool:
-        """Whether all work enqueued so far has finished. Raises the error of failed work."""
-        status = lib.hal_stream_query(self.device.native, self._live("stream.query"))
-        if status < 0:
-            self._fail(status, "stream.query")
-        if status == 0:
-            self._settle()
-        return bool(status == 0)
-
-    def synchronize(self, timeout_s: float | None = None) -> None:
-        """Wait until all work enqueued so far has finished.
-
-        Raises:
-            Timeout: `timeout_s` seconds ran out first; the work goes on, and so does the stream.
-            ExecutionFailed: work failed; `operation_id` says which one was first.
-        """
-        limit = FOREVER_NS if timeout_s is None else timeout_ns(timeout_s)
-        status = lib.hal_stream_synchronize(
-            self.device.native, self._live("stream.synchronize"), limit
-        )
-        if status:
-            self._fail_wait(status, "stream.synchronize", timeout_s)
-        self._settle()
-
     def capture(self) -> Capture:
         """Record work instead of running it: `with stream.capture() as graph: …`."""
-        from hal.graph import Capture
-
         return Capture(self)
-
-    def close(self) -> None:
-        """End the stream. It never waits; work enqueued before still finishes."""
-        handle = self._handle
-        self._fast = None
-        if handle and self.device.is_open:
-            self.device._forget_stream(handle, self._borrowed)
-        super().close()
-
-    def _live(self, call: str) -> int:
-        """The handle, or the error that says why there is none."""
-        if not self._handle or not self.device.is_open:
-            self._refuse_dead(call)
-        return self._handle
 
     def _own(self, call: str, region: Any) -> None:
         """Refuse what is no device memory, is dead, or is of another device."""
@@ -341,32 +266,7 @@ class Stream(Owned):
                 next_step="A copy moves bytes and converts nothing: convert first.",
             )
 
-    def _keep(self, host: object) -> None:
-        """Keep host memory alive until the stream has been seen idle."""
-        self._borrowed.append(host)
-        if len(self._borrowed) > _KEEP_LIMIT and self._graph is None:
-            lately = self._borrowed
-            if lib.hal_stream_query(self.device.native, self._handle) == 0:
-                self._borrowed = []
-            elif len(lately) > 16 * _KEEP_LIMIT:
-                self.synchronize()
-
-    def _settle(self) -> None:
-        """The stream is idle: let go of host memory, and report what a host call raised."""
-        if self._borrowed:
-            self._borrowed.clear()
-        if self._host_error is not None:
-            error, self._host_error = self._host_error, None
-            raise ExecutionFailed(
-                f"a host call raised {type(error).__name__}: {error}",
-                call="stream.host_call",
-                device=self.device.name,
-                next_step="Correct the function; the stream goes on.",
-            ) from error
-
     def _event(self, call: str, event: Any) -> None:
-        from hal.event import Event
-
         if not isinstance(event, Event):
             raise UsageError(
                 f"the event is {type(event).__name__}, not an Event",
@@ -387,19 +287,6 @@ class Stream(Owned):
                 device=self.device.name,
                 next_step="Record or wait before or after the capture.",
             )
-
-    def _fail_wait(self, status: int, call: str, timeout_s: float | None) -> NoReturn:
-        text = ""
-        if status == _TIMEOUT:
-            text = f"work was still running after {timeout_s} s"
-        self._fail(status, call, text=text)
-
-    def _destroy(self, handle: int) -> int:
-        self._fast = None
-        return int(lib.hal_stream_destroy(self.device.native, handle))
-
-
-_TIMEOUT = -8
 
 
 def _pattern(target: Region, value: Any, dtype: Any) -> bytes:

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     1: {"_generated", "_paths", "errors", "dtypes", "_generate"},
     2: {"hcd", "_native"},
-    3: {"port", "device", "memory", "stream", "event", "module", "launch", "graph"}
-    | {"collective", "profile"},
+    3: {"port", "chip", "memory", "event", "signature", "launch", "graph", "stream", "array"}
+    | {"module", "profile", "collective", "device", "loading"},
     4: {"ir", "vil", "ops", "sim"},
     5: {"dsl", "codegen", "tune", "trace", "testing", "parallel"},
     6: {"certify", "convert", "migrate", "cli"},

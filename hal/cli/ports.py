@@ -17,7 +17,7 @@ def command(why: bool, as_json: bool) -> int:
     Without --why nothing is loaded. Exits with 1 when a port that was tried did not load.
     """
     import hal
-    from hal.port import try_all
+    from hal.loading import try_all
 
     records = try_all() if why else hal.ports()
     if as_json:

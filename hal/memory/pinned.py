@@ -12,7 +12,7 @@ from hal.port.native import CData, ffi, lib
 if TYPE_CHECKING:
     import numpy as np
 
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["PinnedMemory"]
 
@@ -30,7 +30,7 @@ class PinnedMemory:
 
     __slots__ = ("__weakref__", "_pointer", "bytes", "device")
 
-    def __init__(self, device: Device, size: int) -> None:
+    def __init__(self, device: Chip, size: int) -> None:
         if not isinstance(size, int) or not 0 < size < 2**63:
             raise OutOfRange(
                 f"bytes is {size!r}; at least 1 is needed",

@@ -7,13 +7,13 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hal import dtypes
+from hal.chip.owned import Owned
 from hal.dtypes import DType
 from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError
 from hal.port.native import CData, ffi, lib
-from hal.port.owned import Owned
 
 if TYPE_CHECKING:
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["Buffer", "Region", "View"]
 
@@ -47,7 +47,7 @@ class Region(Owned):
     """Of the elements; None for bytes without a type."""
     GONE = "freed"
 
-    def __init__(self, device: Device, memory: int, offset_bytes: int, size: int) -> None:
+    def __init__(self, device: Chip, memory: int, offset_bytes: int, size: int) -> None:
         super().__init__(device, memory)
         self.offset_bytes = offset_bytes
         self.bytes = size
@@ -136,7 +136,7 @@ class Buffer(Region):
 
     __slots__ = ("alignment_bytes",)
 
-    def __init__(self, device: Device, size: int, alignment: int = 0, zero: bool = False) -> None:
+    def __init__(self, device: Chip, size: int, alignment: int = 0, zero: bool = False) -> None:
         self.device = device
         self._handle = 0
         if not isinstance(size, int) or not isinstance(alignment, int):
@@ -162,7 +162,7 @@ class Buffer(Region):
         self.alignment_bytes = alignment
 
     @classmethod
-    def wrap(cls, device: Device, native: int, size: int) -> Buffer:
+    def wrap(cls, device: Chip, native: int, size: int) -> Buffer:
         """A buffer over memory that the caller owns and that outlives it. See memory.wrap."""
         out = ffi.new("hal_memory *")
         status = lib.hal_memory_wrap(device.native, device.handle, native, size, out)

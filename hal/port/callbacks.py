@@ -4,50 +4,53 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from hal.port.native import CData, ffi, lib
+from hal.port.native import CData, ffi
 
-if TYPE_CHECKING:
-    from hal.stream import Stream
+__all__ = ["admit_host_call", "dismiss_host_call", "port_user"]
 
-__all__ = ["enqueue_host_call", "port_user"]
+
+class HostCaller(Protocol):
+    """Who enqueues a function, and learns what it raised."""
+
+    _host_error: BaseException | None
 
 
 class HostCall:
-    """One enqueued function. Its stream keeps it until it has run."""
+    """One enqueued function. It is kept until it has run; who enqueued it is not."""
 
-    def __init__(self, stream: Stream, function: Callable[[], object]) -> None:
-        self.stream = weakref.ref(stream)
+    def __init__(self, caller: HostCaller, function: Callable[[], object]) -> None:
+        self.caller = weakref.ref(caller)
         self.function = function
-
-
-def enqueue_host_call(stream: Stream, function: Callable[[], object]) -> None:
-    """Have a stream call a Python function in its order."""
-    handle = ffi.new_handle(HostCall(stream, function))
-    _waiting.add(handle)
-    status = lib.hal_stream_host_call(
-        stream.device.native, stream._live("stream.host_call"), lib.hal_python_host_call, handle
-    )
-    if status:
-        _waiting.discard(handle)
-        stream._fail(status, "stream.host_call")
 
 
 _waiting: set[CData] = set()
 """Host calls that did not run yet. One whose stream failed never runs and stays here."""
 
 
+def admit_host_call(caller: HostCaller, function: Callable[[], object]) -> CData:
+    """The `void *` with which `hal_python_host_call` calls a function."""
+    handle = ffi.new_handle(HostCall(caller, function))
+    _waiting.add(handle)
+    return handle
+
+
+def dismiss_host_call(handle: CData) -> None:
+    """A host call was not enqueued after all."""
+    _waiting.discard(handle)
+
+
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def hal_python_host_call(user: CData) -> None:
     """Run a host call on whatever thread it comes; an exception waits for the stream's owner."""
     call: HostCall = ffi.from_handle(user)
-    stream = call.stream()
+    caller = call.caller()
     try:
         call.function()
     except BaseException as error:
-        if stream is not None:
-            stream._host_error = error
+        if caller is not None:
+            caller._host_error = error
     finally:
         _waiting.discard(user)
 

@@ -1,33 +1,34 @@
-"""A loaded port: what it is, what it offers, and its devices."""
+"""A loaded port from below: what it is, what it offers, and its end."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hal.errors import OutOfRange, UsageError
 from hal.port.discovery import Candidate
 from hal.port.native import CData, fail, ffi, lib, read_text, timeout_ns
 
 if TYPE_CHECKING:
-    from hal.device import Device
     from hal.hcd import Hcd
 
-__all__ = ["LOADED", "LOCK", "Port", "c_string"]
+__all__ = ["LOCK", "LoadedPort", "c_string"]
 
 _CAPABILITIES = ("none", "native", "emulated")
 _INFO = {"name": 1, "version": 2, "runtime": 3, "runs_on": 4}
-
-LOADED: dict[tuple[object, ...], Port] = {}
-"""Ports by what they were loaded with; the last part of a key is the process."""
 
 LOCK = threading.RLock()
 """Held while a port is loaded or closed."""
 
 
-class Port:
-    """A loaded port. It stays loaded until `close()` or the end of the process.
+class Opened(Protocol):
+    """A device of a port: it is closed before the port is."""
+
+    def close(self, timeout_s: float | None) -> None: ...
+
+
+class LoadedPort:
+    """A loaded port; hal.Port adds that it opens devices.
 
     Attributes:
         name: Its short name, as in `acme:0`.
@@ -53,13 +54,13 @@ class Port:
         self.layers = layers
         self.hcd = hcd
         self._user: CData = None  # What callbacks know the port by; kept for the port's life.
-        self._devices: weakref.WeakSet[Device] = weakref.WeakSet()
+        self._devices: weakref.WeakSet[Opened] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else ", ".join(self.layers) or "no layers"
         return f"<Port {self.name} {self.version} ({state})>"
 
-    def __enter__(self) -> Port:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -78,34 +79,6 @@ class Port:
         if status:
             fail(self.native, status, "port.device_count", device=self.name)
         return int(count[0])
-
-    def device(self, index: int = 0) -> Device:
-        """Open a device. Each call gives a device of its own, with its own objects.
-
-        Raises:
-            OutOfRange: there is no device of that number.
-            PortLoadError: its description claims what the port lacks.
-        """
-        from hal.device import Device
-
-        if not isinstance(index, int) or isinstance(index, bool):
-            raise UsageError(
-                f"a device is named by a number from 0; {index!r} was given", call="device.open"
-            )
-        count = self.device_count
-        if not 0 <= index < count:
-            have = {0: "no device", 1: "1 device, number 0"}.get(
-                count, f"{count} devices, 0 to {count - 1}"
-            )
-            raise OutOfRange(
-                f"there is no device {index}; the port has {have}",
-                call="device.open",
-                device=f"{self.name}:{index}",
-                next_step="'hal devices' lists them.",
-            )
-        device = Device(self, index)
-        self._devices.add(device)
-        return device
 
     def info(self, key: str) -> str:
         """Text about the port: name, version, runtime or runs_on; empty when it does not say."""
@@ -142,8 +115,6 @@ class Port:
             if status:
                 fail(self.native, status, "port.shutdown", device=self.name)
             self.native = ffi.NULL
-            for key in [key for key, port in LOADED.items() if port is self]:
-                del LOADED[key]
 
 
 def c_string(text: CData) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hal import dtypes
+from hal.array.blocking import download, upload, wait
 from hal.dtypes import DType
 from hal.errors import InvalidState, OutOfRange, UsageError
 from hal.memory.element import as_dtype, as_shape, element_count
@@ -16,7 +17,7 @@ from hal.memory.region import Region
 if TYPE_CHECKING:
     import numpy as np
 
-    from hal.device import Device
+    from hal.chip.opened import Chip
     from hal.stream import Stream
 
 __all__ = ["Array"]
@@ -42,7 +43,7 @@ class Array(Region):
     shape: tuple[int, ...]
     stream: Stream | None
 
-    def __init__(self, device: Device, dtype: Any, shape: Any, stream: Stream | None) -> None:
+    def __init__(self, device: Chip, dtype: Any, shape: Any, stream: Stream | None) -> None:
         self.device = device
         self._handle = 0
         kind = as_dtype(dtype, "device.empty")
@@ -60,7 +61,7 @@ class Array(Region):
 
     def _set(
         self,
-        device: Device,
+        device: Chip,
         memory: int,
         offset: int,
         size: int,
@@ -75,6 +76,20 @@ class Array(Region):
         self._keep: Any = None
         self._thread = threading.get_ident()
         setattr(self, f"_argument_{dtype.name}", self._argument)
+
+    @classmethod
+    def of_values(
+        cls, device: Chip, values: Any, dtype: Any = None, stream: Stream | None = None
+    ) -> Array:
+        """An array with the values of what NumPy takes for an array. See Device.array."""
+        import numpy as np
+
+        host = np.asarray(values)
+        kind = as_dtype(host.dtype.newbyteorder("=") if dtype is None else dtype, "device.array")
+        packed = np.asarray(host, dtype=kind.numpy, order="C")
+        array = cls(device, kind, packed.shape, stream)
+        upload(array, packed)
+        return array
 
     @classmethod
     def over(
@@ -191,14 +206,14 @@ class Array(Region):
             Timeout: the work took longer.
         """
         if not copy:
-            from hal.memory.dlpack import host_view
+            from hal.array.capsule import host_view  # ctypes, for those who need it.
 
-            self.device._wait(stream, timeout_s)
-            return host_view(self)
+            wait(self.device, stream, timeout_s)
+            return host_view(self, self.dtype, self.shape)
         import numpy as np
 
         out = np.empty(self.shape, self.dtype.numpy)
-        self.device._download(self, out, stream, timeout_s)
+        download(self, out, stream, timeout_s)
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -220,7 +235,7 @@ class Array(Region):
         Raises:
             Unsupported: the port does not show addresses.
         """
-        from hal.memory.dlpack import export
+        from hal.array.capsule import export
 
         if copy:
             raise InvalidState(
@@ -228,12 +243,12 @@ class Array(Region):
                 call="array.__dlpack__",
                 next_step="Copy on the device first, or use array.numpy().",
             )
-        self.device._wait(None, None)
-        return export(self)
+        self.device.synchronize()
+        return export(self, self.dtype, self.shape)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device type and number."""
-        from hal.memory.dlpack import device_of
+        from hal.array.capsule import device_of
 
         return device_of(self.device)
 

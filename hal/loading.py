@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hal.device import Device, Port
 from hal.errors import HalError, HcdError, PortLoadError, StatusError, UsageError
 from hal.port import description
 from hal.port.callbacks import port_user
 from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
-from hal.port.loaded import LOADED, LOCK, Port, c_string
+from hal.port.loaded import LOCK, c_string
 from hal.port.native import CData, ffi, lib, timeout_ns
 
 if TYPE_CHECKING:
-    from hal.device import Device
     from hal.hcd import Hcd
 
 __all__ = ["PortRecord", "load_port", "open_device", "ports", "try_all"]
@@ -51,6 +51,9 @@ class PortRecord:
     status: str
     reason: str = ""
 
+
+_loaded: dict[tuple[object, ...], Port] = {}
+"""Ports by what they were loaded with; the last part of a key is the process."""
 
 _attempts: list[PortRecord] = []
 
@@ -236,8 +239,8 @@ def _open_candidate(candidate: Candidate, given: Hcd | None, settings: _Settings
         given = description.load_description(candidate.hcd)
     text = description.flat_text(given) if given is not None else b""
     key = (candidate.path, text, settings, os.getpid())
-    known = LOADED.get(key)
-    if known is not None:
+    known = _loaded.get(key)
+    if known is not None and not known.is_closed:
         return known
     user = port_user(candidate.name)
     native = _open_native(candidate, text, settings, user)
@@ -248,7 +251,9 @@ def _open_candidate(candidate: Candidate, given: Hcd | None, settings: _Settings
     except HalError:
         lib.hal_port_close(native, timeout_ns(_EXIT_TIMEOUT_S))
         raise
-    LOADED[key] = port
+    for closed in [old for old, other in _loaded.items() if other.is_closed]:
+        del _loaded[closed]
+    _loaded[key] = port
     _keep(candidate, given.file if given is not None else None, "loaded")
     return port
 
@@ -293,7 +298,7 @@ def _check_port(port: Port) -> None:
 @atexit.register
 def _close_all() -> None:
     """Stop the ports in order before the interpreter goes; never waits long and never raises."""
-    for (*_, process), port in list(LOADED.items()):
+    for (*_, process), port in list(_loaded.items()):
         if process == os.getpid() and not port.is_closed:
             lib.hal_port_close(port.native, timeout_ns(_EXIT_TIMEOUT_S))
             port.native = ffi.NULL

@@ -1,4 +1,4 @@
-"""DLPack: handing arrays to other frameworks and taking theirs, without a copy.
+"""Tensors in DLPack capsules: making one over device memory, and taking one of another framework.
 
 A port takes part when it shows addresses (`memory.native_handle`) and answers the key
 `device.dlpack_type` with DLPack's number for what they are: 1 is host memory.
@@ -9,18 +9,17 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from hal import dtypes
 from hal.dtypes import DType
-from hal.errors import Unsupported, UsageError
+from hal.errors import Unsupported
 from hal.port.native import ffi, lib
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from hal.device import Device
-    from hal.memory.array import Array
+    from hal.chip.opened import Chip
+    from hal.memory.region import Region
 
-__all__ = ["device_of", "export", "host_view", "import_array"]
+__all__ = ["HOST", "NAMES", "Taken", "device_of", "export", "host_view", "numpy_at"]
 
 HOST = 1
 """DLPack's kDLCPU."""
@@ -38,7 +37,7 @@ _CODES = {  # DLPack's type code and bits.
     "f8e4m3": (10, 8),
     "f8e5m2": (12, 8),
 }
-_NAMES = {code: name for name, code in _CODES.items()}
+NAMES = {code: name for name, code in _CODES.items()}
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
 
@@ -101,7 +100,7 @@ def _capsule_dies(capsule: int) -> None:
         _exported.pop(_raw_pointer_of(capsule, _NAME), None)
 
 
-def device_of(device: Device) -> tuple[int, int]:
+def device_of(device: Chip) -> tuple[int, int]:
     """DLPack's device type and number of a device.
 
     Raises:
@@ -118,53 +117,53 @@ def device_of(device: Device) -> tuple[int, int]:
     return found, device.number("device.dlpack_id", default=0 if found == HOST else device.index)
 
 
-def address_of(array: Array) -> int:
-    """Address of an array's first element, as the port shows it."""
+def address_of(region: Region) -> int:
+    """Address of a range's first byte, as the port shows it."""
     out = ffi.new("uint64_t *")
-    status = lib.hal_memory_native_handle(array.device.native, array.handle, out)
+    status = lib.hal_memory_native_handle(region.device.native, region.handle, out)
     if status:
-        array._fail(status, "memory.native_handle")
-    return int(out[0]) + array.offset_bytes
+        region._fail(status, "memory.native_handle")
+    return int(out[0]) + region.offset_bytes
 
 
-def export(array: Array) -> Any:
-    """A DLPack capsule over the array. The array lives until the taker lets go."""
-    kind, number = device_of(array.device)
-    rank = array.ndim
-    shape = (ctypes.c_int64 * max(rank, 1))(*array.shape)
+def export(region: Region, dtype: DType, extents: tuple[int, ...]) -> Any:
+    """A DLPack capsule over a range of elements. The range lives until the taker lets go."""
+    kind, number = device_of(region.device)
+    rank = len(extents)
+    shape = (ctypes.c_int64 * max(rank, 1))(*extents)
     managed = _Managed()
     tensor = managed.tensor
-    tensor.data = address_of(array)
+    tensor.data = address_of(region)
     tensor.device_type, tensor.device_id = kind, number
     tensor.ndim = rank
-    tensor.code, tensor.bits = _CODES[array.dtype.name]
+    tensor.code, tensor.bits = _CODES[dtype.name]
     tensor.lanes = 1
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = None
     managed.deleter = _delete
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, shape, array)
+    _exported[address] = (managed, shape, region)
     return _new_capsule(address, _NAME, _capsule_dies)
 
 
-def host_view(array: Array) -> np.ndarray[Any, Any]:
-    """The array's own memory as a NumPy array; it keeps the array alive.
+def host_view(region: Region, dtype: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A range's own memory as a NumPy array; it keeps the range alive.
 
     Raises:
         Unsupported: the device's memory is not the host's.
     """
-    kind, _ = device_of(array.device)
+    kind, _ = device_of(region.device)
     if kind != HOST:
         raise Unsupported(
             "the host cannot read the device's memory in place",
             call="array.numpy",
-            device=array.device.name,
+            device=region.device.name,
             next_step="Take a copy: array.numpy().",
         )
-    return _numpy_at(address_of(array), array.shape, None, array.dtype, owner=array)
+    return numpy_at(address_of(region), shape, None, dtype, owner=region)
 
 
-def _numpy_at(
+def numpy_at(
     address: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
@@ -192,7 +191,7 @@ def _numpy_at(
     return raw.view(dtype.numpy)
 
 
-class _Taken:
+class Taken:
     """A tensor taken from a capsule; its deleter runs when this object goes."""
 
     def __init__(self, capsule: Any) -> None:
@@ -202,70 +201,3 @@ class _Taken:
     def __del__(self) -> None:
         if self.managed.deleter:
             self.managed.deleter(ctypes.byref(self.managed))
-
-
-def import_array(device: Device, source: Any) -> Array:
-    """An array of another framework on this device: without a copy where that is possible.
-
-    Raises:
-        UsageError: the object has no `__dlpack__`, or a layout that the HAL lacks.
-        Unsupported: its memory is neither the host's nor this device's.
-    """
-    from hal.memory.array import Array
-    from hal.memory.region import Buffer
-
-    if not hasattr(source, "__dlpack__"):
-        raise UsageError(
-            f"{type(source).__name__} has no __dlpack__",
-            call="device.from_dlpack",
-            next_step="Give an array of a framework that speaks DLPack, or use device.array().",
-        )
-    try:
-        capsule = source.__dlpack__()
-        taken = _Taken(capsule)
-    except (ValueError, BufferError, RuntimeError, TypeError) as error:
-        raise UsageError(
-            f"{type(source).__name__} refused: {error}", call="device.from_dlpack"
-        ) from error
-    tensor = taken.managed.tensor
-    name = _NAMES.get((tensor.code, tensor.bits))
-    if name is None or tensor.lanes != 1:
-        raise UsageError(
-            f"DLPack type {tensor.code} of {tensor.bits} bits × {tensor.lanes} is none of the HAL",
-            call="device.from_dlpack",
-        )
-    dtype = dtypes.by_name(name)
-    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
-    address = (tensor.data or 0) + tensor.byte_offset
-    mine = device.number("device.dlpack_type", default=0)
-    can_wrap = mine == tensor.device_type and device.port.has("memory.wrap")
-    size = dtype.bytes
-    for extent in shape:
-        size *= extent
-    aligned = address % max(device.offset_alignment_bytes, dtype.bytes) == 0
-    if can_wrap and size and aligned and _is_c_order(shape, strides):
-        buffer = Buffer.wrap(device, address, size)
-        array = Array.over(buffer, dtype, shape)
-        array._keep = taken
-        return array
-    if tensor.device_type != HOST:
-        raise Unsupported(
-            f"the array lies on DLPack device type {tensor.device_type}; this device reads type "
-            f"{mine or 'none'} and host memory (1)",
-            call="device.from_dlpack",
-            device=device.name,
-            next_step="Copy it to the host first.",
-        )
-    return device.array(_numpy_at(address, shape, strides, dtype, owner=taken))
-
-
-def _is_c_order(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
-    if strides is None:
-        return True
-    expected = 1
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent != 1 and stride != expected:
-            return False
-        expected *= extent
-    return True

@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NoReturn, Protocol
 
-from hal.port.native import ffi, lib, timeout_ns
-
-if TYPE_CHECKING:
-    from hal.device import Device
-    from hal.stream import Stream
+from hal.port.native import CData, ffi, lib, timeout_ns
 
 __all__ = ["Pool", "PoolStats"]
 
@@ -19,6 +15,31 @@ Range = tuple[int, int, int]
 """memory, offset_bytes, bytes."""
 
 _NOT_READY, _OUT_OF_MEMORY = 1, -5
+
+
+class Holder(Protocol):
+    """Whose memory it is: the open device."""
+
+    native: CData
+    _handle: int
+
+    @property
+    def handle(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    def _fail(self, status: int, call: str) -> NoReturn: ...
+
+
+class Order(Protocol):
+    """A stream, as far as a pool knows one: what puts uses of a range in order."""
+
+    @property
+    def handle(self) -> int: ...
+
+    @property
+    def is_closed(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,7 @@ class Pool:
     was seen idle after it was freed.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Holder) -> None:
         self.device = device
         out = ffi.new("hal_pool **")
         status = lib.hal_pool_create(device.native, device.handle, ffi.NULL, out)
@@ -73,7 +94,7 @@ class Pool:
         """The pool as `hal_pool *`; NULL after the device was closed."""
         return self._pool
 
-    def alloc(self, size: int, stream: Stream | None = None) -> Range:
+    def alloc(self, size: int, stream: Order | None = None) -> Range:
         """Give out a range.
 
         Raises:
@@ -98,7 +119,7 @@ class Pool:
             status = lib.hal_pool_alloc(self._pool, stream, size, out)
             return status, (out.memory, out.offset_bytes, size)
 
-    def free(self, given: Range, stream: Stream | None = None) -> int:
+    def free(self, given: Range, stream: Order | None = None) -> int:
         """Take a range back; with the stream that it belongs to, and only on its thread.
 
         Never waits, and never raises for a range that this pool gave. Returns the status.

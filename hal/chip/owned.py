@@ -14,7 +14,7 @@ from hal.errors import InvalidHandle
 from hal.port.native import fail
 
 if TYPE_CHECKING:
-    from hal.device import Device
+    from hal.chip.opened import Chip
 
 __all__ = ["Owned"]
 
@@ -23,7 +23,7 @@ class Owned:
     """An object that lives on a device.
 
     Attributes:
-        device: The device that made it.
+        device: The hal.Device that made it.
     """
 
     __slots__ = ("__weakref__", "_handle", "device")
@@ -35,7 +35,7 @@ class Owned:
     GONE: ClassVar[str] = "closed"
     """What happened to it then, in messages."""
 
-    def __init__(self, device: Device, handle: int) -> None:
+    def __init__(self, device: Chip, handle: int) -> None:
         self.device = device
         self._handle = handle
 

@@ -1,0 +1,1 @@
+"""Arrays: device memory with an element type and a shape, and its ways to other frameworks."""
