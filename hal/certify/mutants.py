@@ -4,7 +4,7 @@
 layer leaves a host rule out. *Hand-written* ones are ports of `conformance/mutants/`, which
 `catalogue.yaml` names:
 
-    port: hal_port_mutant.so          # a library of the build folder
+    port: mutants/hal_port_mutant.so  # below the folder of the libraries
     hcd: some/chip                    # optional: the HCD to open it with
     mutants:
       - {id: M26, tier: 1, fault: "event signalled at record", rules: [HAL-EVT-022]}
@@ -111,8 +111,6 @@ def handwritten(suite: Path, tier: int) -> list[Mutant]:
     Raises:
         HarnessError: the catalogue is wrong, or a port of it is not built.
     """
-    if not _paths.is_checkout():
-        return []  # broken ports are not part of an installation
     catalogue = read_catalogue(suite)
     targets: dict[tuple[str, str], Target] = {}
     found = []
@@ -146,19 +144,11 @@ def _target(port: str, hcd: str) -> Target:
     """Return the honest form of a mutant's port: the same library without an option."""
     from hal.testing.target import find
 
-    found = _built(port)
-    if not found:
+    path = _paths.lib_dir() / port
+    if not path.is_file():
         raise HarnessError(
-            f"the port of the mutants is not built: {port}",
+            f"the port of the mutants is not built: {path}",
             call="hal-certify --self-test",
             next_step="Build it with ./start build.",
         )
-    return find(str(found[0]), hcd=hcd)
-
-
-def _built(port: str) -> list[Path]:
-    """Return where a broken port lies, the newest first: it stays in the build folder."""
-    root = _paths.PACKAGE.parent
-    places = [_paths.lib_dir() / port, *root.glob(f"build/*/conformance/**/{port}")]
-    there = [path for path in places if path.is_file()]
-    return sorted(there, key=lambda path: -path.stat().st_mtime)
+    return find(str(path), hcd=hcd)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hal.certify.exam import hold_exam
 from hal.certify.mutants import generated, handwritten
 from hal.certify.run import Options
-from hal.certify.selftest import hold_exam, self_test
+from hal.certify.selftest import self_test
 from hal.certify.supervisor import HarnessError
 from hal.testing.abi import RULES
 
