@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hal
-from hal import dtypes, errors
+from hal import dtypes
 from hal.dtypes import DType
-from hal.testing import case, close
+from hal.testing import Rig, Status, case, close
+from hal.testing.abi import Reduce, status_name
 from hal.testing.compute import blank, is_bitwise_equal
 from hal.testing.inputs import codes, floats, numbers, small
+from hal.testing.raw import open_target
+from hal.testing.rig import LONG_NS, check_health
 from hal.testing.session import Session
 
 FLOATS = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64]
@@ -32,6 +34,7 @@ MERGE: dict[str, Any] = {
     "max": np.maximum,
     "min": np.minimum,
 }
+REDUCE = {"sum": Reduce.SUM, "product": Reduce.PRODUCT, "max": Reduce.MAX, "min": Reduce.MIN}
 ALL_REDUCE = ["HAL-COL-035", "HAL-COL-036", "HAL-COL-037"]
 
 
@@ -45,80 +48,116 @@ class Place:
     """A range of a rank's memory between two guards."""
 
     rank: Rank
-    buffer: Any
+    memory: int
     bytes: int
 
     @property
-    def view(self) -> Any:
+    def ref(self) -> Any:
         """The range itself."""
-        return self.buffer[GUARD_BYTES : GUARD_BYTES + self.bytes]
+        return self.rank.rig.raw.ref(self.memory, GUARD_BYTES, self.bytes)
 
     def part(self, index: int, count: int) -> Any:
         """Return one of `count` equal parts."""
         size = self.bytes // count
-        start = GUARD_BYTES + index * size
-        return self.buffer[start : start + size]
+        return self.rank.rig.raw.ref(self.memory, GUARD_BYTES + index * size, size)
 
     def read(self, like: Any) -> Any:
         """Return the range as an array of a kind; check the guards."""
-        whole = np.zeros(self.bytes + 2 * GUARD_BYTES, np.uint8)
-        self.rank.stream.copy(whole, self.buffer)
-        self.rank.stream.synchronize()
-        edges = np.concatenate([whole[:GUARD_BYTES], whole[GUARD_BYTES + self.bytes :]])
-        assert set(edges.tolist()) == {GUARD}, "a collective wrote outside its target"
-        inner = whole[GUARD_BYTES : GUARD_BYTES + self.bytes].copy()
-        return inner.view(like.dtype).reshape(like.shape)
+        whole = self.rank.rig.download(self.memory, self.bytes + 2 * GUARD_BYTES)
+        edges = whole[:GUARD_BYTES] + whole[GUARD_BYTES + self.bytes :]
+        assert set(edges) == {GUARD}, "a collective wrote outside its target"
+        inner = whole[GUARD_BYTES : GUARD_BYTES + self.bytes]
+        return np.frombuffer(inner, like.dtype).reshape(like.shape)
 
 
 @dataclass
 class Rank:
-    """One rank: device, communicator and stream."""
+    """One rank: a device with short-cuts, its communicator and its stream."""
 
-    device: Any
-    comm: Any
-    stream: Any
+    rig: Rig
+    comm: int
+    stream: int
 
     def place(self, array: Any) -> Place:
         """Return device memory that holds an array, between guards."""
-        edge = np.full(GUARD_BYTES, GUARD, np.uint8)
-        raw = np.frombuffer(array.tobytes(), np.uint8)
-        whole = np.concatenate([edge, raw, edge])
-        buffer = self.device.alloc(len(whole))
-        self.stream.copy(buffer, whole)
-        self.stream.synchronize()
-        return Place(self, buffer, array.nbytes)
+        edge = bytes([GUARD]) * GUARD_BYTES
+        memory = self.rig.memory(array.nbytes + 2 * GUARD_BYTES)
+        self.rig.upload(memory, edge + array.tobytes() + edge)
+        return Place(self, memory, array.nbytes)
+
+    def desc(
+        self,
+        dtype: DType,
+        count: int,
+        source: Any = None,
+        target: Any = None,
+        *,
+        op: str = "sum",
+        peer: int = 0,
+    ) -> Any:
+        """Return a `hal_collective_desc *`."""
+        fields = {"dtype": dtype.number, "reduce": int(REDUCE[op]), "count": count, "peer": peer}
+        ends = {"source": source, "target": target}
+        refs = {name: place for name, place in ends.items() if place is not None}
+        return self.rig.raw.new("collective_desc", **fields, **refs)
+
+    def enqueue(self, verb: str, *arguments: Any, **options: Any) -> None:
+        """Enqueue this rank's part of a collective."""
+        desc = self.desc(*arguments, **options)
+        self.rig.raw.ok(f"collective.{verb}", self.comm, self.stream, desc)
 
 
 Join = Callable[..., list[Rank]]
 
 
 @pytest.fixture
-def join(port: Any, settings: Session) -> Iterator[Join]:
-    """Make a communicator of some ranks; they end with the case."""
-    made: list[Rank] = []
+def join(settings: Session) -> Iterator[Join]:
+    """Make a communicator of some ranks, over the loader's layers; all ends with the case."""
+    raw = open_target(
+        settings.target, layers=("validate", "emulate"), broken_rule=settings.broken_rule
+    )
+    comms: list[int] = []
 
-    def make(count: int, timeout_s: float = 10.0) -> list[Rank]:
-        there = port.device_count
-        indices = [r if there >= count else settings.device_index for r in range(count)]
-        devices = [port.device(index) for index in indices]
-        comms = hal.collective.join(devices, timeout_s=timeout_s)
-        ranks = [Rank(d, c, d.stream()) for d, c in zip(devices, comms, strict=True)]
-        made.extend(ranks)
-        return ranks
+    def make(count: int, timeout_ns: int = LONG_NS) -> list[Rank]:
+        there = raw.out("uint32_t")
+        raw.ok("port.device_count", there)
+        rigs, ids = [], raw.out("hal_unique_id")
+        raw.ok("collective.unique_id", ids)
+        for number in range(count):
+            index = number if int(there[0]) >= count else settings.device_index
+            out = raw.out("hal_device")
+            raw.ok("device.open", index, out)
+            rigs.append(Rig(raw, int(out[0]), index))
+        outs = [raw.out("hal_comm") for _ in rigs]
+        raw.ok("collective.group_begin")
+        for number, rig in enumerate(rigs):
+            facts = {"rank_count": count, "rank": number, "timeout_ns": timeout_ns}
+            desc = raw.new("comm_desc", id=ids[0], **facts)
+            raw.ok("collective.comm_create", rig.device, desc, outs[number])
+        raw.ok("collective.group_end")
+        handles = [int(out[0]) for out in outs]
+        assert 0 not in handles, "a communicator has the handle 0 (HAL-COL-014)"
+        comms.extend(handles)
+        return [Rank(rig, comm, rig.stream()) for rig, comm in zip(rigs, handles, strict=True)]
 
     yield make
-    for rank in made:
-        rank.comm.close()
-        rank.device.close()
+    for comm in comms:
+        raw.call("collective.comm_destroy", comm)
+    problems = raw.clean()
+    status = raw.close()
+    assert problems == []
+    assert status == 0, "the port does not shut down after a collective"
 
 
 def together(ranks: list[Rank], call: Callable[[int, Rank], None]) -> None:
     """Let every rank enqueue its call in one group and wait for all."""
-    with hal.collective.group():
-        for number, rank in enumerate(ranks):
-            call(number, rank)
+    raw = ranks[0].rig.raw
+    raw.ok("collective.group_begin")
+    for number, rank in enumerate(ranks):
+        call(number, rank)
+    raw.ok("collective.group_end")
     for rank in ranks:
-        rank.stream.synchronize()
+        rank.rig.wait(rank.stream)
 
 
 def inputs(rng: np.random.Generator, dtype: DType, op: str, ranks: int, *shape: int) -> list[Any]:
@@ -151,8 +190,8 @@ def test_all_reduce_is_exact_for_small_integers(
         target = [rank.place(blank(dtype, count)) for rank in group]
         together(
             group,
-            lambda r, rank, s=source, t=target: rank.comm.all_reduce(
-                rank.stream, s[r].view, t[r].view, op=op, dtype=dtype.name
+            lambda r, rank, s=source, t=target, n=count: rank.enqueue(
+                "all_reduce", dtype, n, s[r].ref, t[r].ref, op=op
             ),
         )
         for r in range(ranks):
@@ -172,8 +211,8 @@ def test_all_reduce_in_place(
         places = [rank.place(part) for rank, part in zip(group, parts, strict=True)]
         together(
             group,
-            lambda r, rank, p=places: rank.comm.all_reduce(
-                rank.stream, p[r].view, p[r].view, dtype=dtype.name
+            lambda r, rank, p=places, n=count: rank.enqueue(
+                "all_reduce", dtype, n, p[r].ref, p[r].ref
             ),
         )
         wanted = reduced(parts, "sum", dtype)
@@ -192,9 +231,7 @@ def test_all_ranks_end_with_the_same_bits_within_the_law(
     places = [rank.place(part) for rank, part in zip(group, parts, strict=True)]
     together(
         group,
-        lambda r, rank: rank.comm.all_reduce(
-            rank.stream, places[r].view, places[r].view, dtype=dtype.name
-        ),
+        lambda r, rank: rank.enqueue("all_reduce", dtype, 3001, places[r].ref, places[r].ref),
     )
     found = [place.read(parts[0]) for place in places]
     for other in found[1:]:
@@ -217,9 +254,7 @@ def test_each_rank_counts_once(join: Join, ranks: int) -> None:
     places = [rank.place(np.array([10**r], np.int64)) for r, rank in enumerate(group)]
     together(
         group,
-        lambda r, rank: rank.comm.all_reduce(
-            rank.stream, places[r].view, places[r].view, dtype="i64"
-        ),
+        lambda r, rank: rank.enqueue("all_reduce", dtypes.i64, 1, places[r].ref, places[r].ref),
     )
     wanted = np.array([sum(10**r for r in range(ranks))])
     for place in places:
@@ -240,8 +275,8 @@ def test_all_gather_puts_parts_in_rank_order(
         target = [rank.place(blank(dtype, ranks * count)) for rank in group]
         together(
             group,
-            lambda r, rank, s=source, t=target: rank.comm.all_gather(
-                rank.stream, s[r].view, t[r].view, dtype=dtype.name
+            lambda r, rank, s=source, t=target, n=count: rank.enqueue(
+                "all_gather", dtype, n, s[r].ref, t[r].ref
             ),
         )
         for r in range(ranks):
@@ -273,8 +308,8 @@ def test_all_gather_of_a_part_in_place(
             places.append(rank.place(whole))
         together(
             group,
-            lambda r, rank, p=places: rank.comm.all_gather(
-                rank.stream, p[r].part(r, ranks), p[r].view, dtype=dtype.name
+            lambda r, rank, p=places, n=count: rank.enqueue(
+                "all_gather", dtype, n, p[r].part(r, ranks), p[r].ref
             ),
         )
         wanted = np.stack(parts)
@@ -297,8 +332,8 @@ def test_reduce_scatter_gives_each_rank_its_part(
             target = [rank.place(blank(dtype, count)) for rank in group]
             together(
                 group,
-                lambda r, rank, s=source, t=target, o=op: rank.comm.reduce_scatter(
-                    rank.stream, s[r].view, t[r].view, op=o, dtype=dtype.name
+                lambda r, rank, s=source, t=target, o=op, n=count: rank.enqueue(
+                    "reduce_scatter", dtype, n, s[r].ref, t[r].ref, op=o
                 ),
             )
             for r in range(ranks):
@@ -319,8 +354,8 @@ def test_broadcast_from_each_root(
         target = [rank.place(blank(dtype, 99)) for rank in group]
         together(
             group,
-            lambda r, rank, s=source, t=target, o=root: rank.comm.broadcast(
-                rank.stream, s[r].view, t[r].view, root=o, dtype=dtype.name
+            lambda r, rank, s=source, t=target, o=root: rank.enqueue(
+                "broadcast", dtype, 99, s[r].ref, t[r].ref, peer=o
             ),
         )
         for place in target:
@@ -337,8 +372,8 @@ def test_a_ring_of_sends(join: Join, rng: np.random.Generator, dtype: DType, ran
     target = [rank.place(blank(dtype, 501)) for rank in group]
 
     def turn(r: int, rank: Rank) -> None:
-        rank.comm.send(rank.stream, source[r].view, peer=(r + 1) % ranks, dtype=dtype.name)
-        rank.comm.recv(rank.stream, target[r].view, peer=(r - 1) % ranks, dtype=dtype.name)
+        rank.enqueue("send", dtype, 501, source[r].ref, peer=(r + 1) % ranks)
+        rank.enqueue("recv", dtype, 501, None, target[r].ref, peer=(r - 1) % ranks)
 
     together(group, turn)
     for r in range(ranks):
@@ -353,11 +388,13 @@ def test_two_sends_to_one_peer_arrive_in_order(join: Join) -> None:
     gives = [group[0].place(first), group[0].place(second)]
     takes = [group[1].place(blank(dtypes.i32, 9)) for _ in range(2)]
     for give, take in zip(gives, takes, strict=True):
-        with hal.collective.group():
-            group[0].comm.send(group[0].stream, give.view, peer=1, dtype="i32")
-            group[1].comm.recv(group[1].stream, take.view, peer=0, dtype="i32")
-    for rank in group:
-        rank.stream.synchronize()
+        both = {0: ("send", give.ref, None, 1), 1: ("recv", None, take.ref, 0)}
+
+        def turn(r: int, rank: Rank, both: Any = both) -> None:
+            verb, source, target, peer = both[r]
+            rank.enqueue(verb, dtypes.i32, 9, source, target, peer=peer)
+
+        together(group, turn)
     close(takes[0].read(first), first, law="exact", dtype="i32")
     close(takes[1].read(second), second, law="exact", dtype="i32")
 
@@ -375,8 +412,8 @@ def test_all_to_all_swaps_parts(
         target = [rank.place(blank(dtype, ranks, count)) for rank in group]
         together(
             group,
-            lambda r, rank, s=source, t=target: rank.comm.all_to_all(
-                rank.stream, s[r].view, t[r].view, dtype=dtype.name
+            lambda r, rank, s=source, t=target, n=count: rank.enqueue(
+                "all_to_all", dtype, n, s[r].ref, t[r].ref
             ),
         )
         for r in range(ranks):
@@ -395,7 +432,7 @@ def test_a_group_holds_several_collectives(
 
     def turn(r: int, rank: Rank) -> None:
         for place in places:
-            rank.comm.all_reduce(rank.stream, place[r].view, place[r].view, dtype="i32")
+            rank.enqueue("all_reduce", dtypes.i32, 65, place[r].ref, place[r].ref)
 
     together(group, turn)
     for part, place in zip(parts, places, strict=True):
@@ -414,8 +451,8 @@ def test_a_collective_waits_for_the_work_before_it(
     places = [rank.place(np.zeros(1000, np.int32)) for rank in group]
 
     def turn(r: int, rank: Rank) -> None:
-        rank.stream.copy(places[r].view, parts[r])
-        rank.comm.all_reduce(rank.stream, places[r].view, places[r].view, dtype="i32")
+        rank.rig.upload(places[r].memory, parts[r], offset=GUARD_BYTES, stream=rank.stream)
+        rank.enqueue("all_reduce", dtypes.i32, 1000, places[r].ref, places[r].ref)
 
     for _ in range(3):
         together(group, turn)
@@ -427,58 +464,98 @@ def test_a_collective_waits_for_the_work_before_it(
 # ---- what collectives refuse ----
 
 
+def refused(rank: Rank, verb: str, desc: Any, status: Status) -> None:
+    """Check a refusal that leaves the rank usable."""
+    rank.rig.refuse(f"collective.{verb}", rank.comm, rank.stream, desc, status=status)
+
+
 @case(rules=["HAL-COL-034"], negative=True)
+@pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_all_reduce_refuses_a_target_that_is_too_small(join: Join, ranks: int) -> None:
-    group = join(ranks)
-    source, target = group[0].place(np.zeros(8, np.int32)), group[0].place(np.zeros(4, np.int32))
-    with pytest.raises(errors.OutOfRange):
-        group[0].comm.all_reduce(group[0].stream, source.view, target.view, dtype="i32")
+def test_all_reduce_refuses_a_range_that_the_count_does_not_fit(
+    join: Join, ranks: int, side: str
+) -> None:
+    rank = join(ranks)[0]
+    room, short = rank.place(np.zeros(8, np.int32)), rank.place(np.zeros(7, np.int32))
+    ends = (short.ref, room.ref) if side == "source" else (room.ref, short.ref)
+    refused(rank, "all_reduce", rank.desc(dtypes.i32, 8, *ends), Status.OUT_OF_RANGE)
 
 
 @case(rules=["HAL-COL-044"], negative=True)
 def test_all_gather_refuses_a_target_without_room_for_all(join: Join) -> None:
     rank = join(2)[0]
     source, target = rank.place(np.zeros(8, np.int32)), rank.place(np.zeros(15, np.int32))
-    with pytest.raises(errors.OutOfRange):
-        rank.comm.all_gather(rank.stream, source.view, target.view, dtype="i32")
+    desc = rank.desc(dtypes.i32, 8, source.ref, target.ref)
+    refused(rank, "all_gather", desc, Status.OUT_OF_RANGE)
 
 
 @case(rules=["HAL-COL-054"], negative=True)
 def test_reduce_scatter_refuses_a_source_without_a_part_for_each(join: Join) -> None:
     rank = join(3)[0]
     source, target = rank.place(np.zeros(8, np.int32)), rank.place(np.zeros(3, np.int32))
-    with pytest.raises(errors.OutOfRange):
-        rank.comm.reduce_scatter(rank.stream, source.view, target.view, dtype="i32")
+    desc = rank.desc(dtypes.i32, 3, source.ref, target.ref)
+    refused(rank, "reduce_scatter", desc, Status.OUT_OF_RANGE)
+
+
+@case(rules=["HAL-COL-124"], negative=True)
+def test_all_to_all_refuses_a_target_without_a_part_for_each(join: Join) -> None:
+    rank = join(2)[0]
+    source, target = rank.place(np.zeros(8, np.int32)), rank.place(np.zeros(7, np.int32))
+    desc = rank.desc(dtypes.i32, 4, source.ref, target.ref)
+    refused(rank, "all_to_all", desc, Status.OUT_OF_RANGE)
+
+
+@case(rules=["HAL-COL-064", "HAL-COL-074", "HAL-COL-084"], negative=True)
+@pytest.mark.parametrize("peer", [2, 2**32 - 1])
+@pytest.mark.parametrize("verb", ["broadcast", "send", "recv"])
+def test_a_peer_outside_the_group_is_refused(join: Join, verb: str, peer: int) -> None:
+    rank = join(2)[0]
+    place = rank.place(np.zeros(4, np.int32))
+    desc = rank.desc(dtypes.i32, 4, place.ref, place.ref, peer=peer)
+    refused(rank, verb, desc, Status.OUT_OF_RANGE)
 
 
 @case(rules=["HAL-COL-020"], negative=True)
 def test_a_communicator_that_was_destroyed_is_refused(join: Join) -> None:
     rank = join(1)[0]
     place = rank.place(np.zeros(4, np.int32))
-    rank.comm.close()
-    with pytest.raises(errors.InvalidHandle):
-        rank.comm.all_reduce(rank.stream, place.view, place.view, dtype="i32")
+    rank.rig.raw.ok("collective.comm_destroy", rank.comm)
+    desc = rank.desc(dtypes.i32, 4, place.ref, place.ref)
+    refused(rank, "all_reduce", desc, Status.INVALID_HANDLE)
+    rank.rig.refuse("collective.comm_destroy", rank.comm, status=Status.INVALID_HANDLE)
+
+
+@case(rules=["HAL-COL-091"], negative=True)
+def test_a_group_end_without_a_begin_is_refused(join: Join) -> None:
+    rank = join(1)[0]
+    rank.rig.refuse("collective.group_end", status=Status.INVALID_STATE)
 
 
 @case(rules=["HAL-COL-013"], negative=True)
 def test_a_rank_that_stays_away_gives_a_timeout(join: Join) -> None:
-    rank = join(2, 0.1)[0]
+    rank = join(2, timeout_ns=100_000_000)[0]
     place = rank.place(np.arange(4, dtype=np.int32))
-    with pytest.raises((errors.Timeout, errors.PeerFailed)):
-        rank.comm.all_reduce(rank.stream, place.view, place.view, dtype="i32")
-        rank.stream.synchronize(timeout_s=5)
-    other = rank.device.stream()
-    fresh = rank.device.alloc(16)
-    other.copy(fresh, np.arange(4, dtype=np.int32))
-    other.synchronize()
+    desc = rank.desc(dtypes.i32, 4, place.ref, place.ref)
+    raw = rank.rig.raw
+    status = raw.call("collective.all_reduce", rank.comm, rank.stream, desc)
+    if status == Status.OK:
+        status = raw.call("stream.synchronize", rank.stream, LONG_NS)
+    assert status_name(status) in ("TIMEOUT", "PEER_FAILED")
+    check_health(raw, rank.rig.device)
 
 
 @case(rules=["HAL-COL-101"], negative=True)
 def test_abort_ends_ranks_with_peer_failed(join: Join) -> None:
     group = join(2)
-    group[0].comm.abort()
+    raw = group[0].rig.raw
+    raw.ok("collective.abort", group[0].comm)
     place = group[1].place(np.zeros(4, np.int32))
-    with pytest.raises(errors.PeerFailed):
-        group[1].comm.all_reduce(group[1].stream, place.view, place.view, dtype="i32")
-        group[1].stream.synchronize(timeout_s=5)
+    desc = group[1].desc(dtypes.i32, 4, place.ref, place.ref)
+    status = raw.call("collective.all_reduce", group[1].comm, group[1].stream, desc)
+    if status == Status.OK:
+        status = raw.call("stream.synchronize", group[1].stream, LONG_NS)
+    assert status_name(status) == "PEER_FAILED"
+    out = raw.out("int32_t")
+    raw.ok("collective.async_error", group[1].comm, out)
+    assert status_name(int(out[0])) == "PEER_FAILED"
+    check_health(raw, group[1].rig.device)
