@@ -20,7 +20,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command("hal-certify", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("port", required=False, default="")
-@click.option("--tier", type=click.IntRange(1, 3), default=1, help="Certify up to this tier [1].")
+@click.option("--tier", type=click.IntRange(1, 3), help="Certify up to this tier [1; exam: 2].")
 @click.option("--hcd", default="", metavar="FILE", help="The chip's HCD: a file or shipped name.")
 @click.option("--device", type=int, metavar="I", help="Which device of the port [0].")
 @click.option("--select", default="", metavar="EXPR", help="Only these cases; the run is void.")
@@ -52,6 +52,7 @@ def command(port: str, **wishes: Any) -> int:
     """
     listing, self_test = wishes.pop("listing"), wishes.pop("self_test")
     junit, html = wishes.pop("junit"), wishes.pop("html")
+    wishes["tier"] = wishes["tier"] or (2 if self_test else 1)
     options = _options(port, wishes)
     if listing:
         return _list(options)
