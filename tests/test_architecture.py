@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,30 @@ def hal_imports(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, below if is_module or below in FLOOR else ""
 
 
+def modules_of_hal() -> dict[str, Path]:
+    """Return the files of hal by their dotted names."""
+    found = {}
+    for path in files(".py", folders=("hal",)):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imported_files(path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """Yield the modules that a file imports, wherever and for whatever, types among it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            package = package_of(path)
+            base = package[: len(package) - node.level + 1] if node.level else []
+            dotted = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{dotted}.{alias.name}"
+                if inner in modules or dotted in modules:
+                    yield inner if inner in modules else dotted
+
+
 def python_of_hal() -> list[tuple[Path, str]]:
     """Return (file, module below hal) for all of hal but the facade and the build scripts."""
     found = []
@@ -119,6 +144,19 @@ def test_a_module_imports_only_from_floors_that_it_stands_on() -> None:
             if below not in STANDS_ON[floor]:
                 wrong.append(f"{shown(path, line)}: floor {floor} imports {imported or 'hal'}")
     assert wrong == []
+
+
+def test_no_modules_of_hal_import_each_other_in_a_circle() -> None:
+    modules = modules_of_hal()
+    arrows = networkx.DiGraph(
+        (name, imported)
+        for name, path in modules.items()
+        for imported in imported_files(path, modules)
+        if imported != name
+    )
+    rings = [ring for ring in networkx.strongly_connected_components(arrows) if len(ring) > 1]
+    tied = [f"{one} -> {other}" for ring in rings for one, other in arrows.subgraph(ring).edges]
+    assert sorted(tied) == []
 
 
 def test_only_the_build_script_imports_cffi() -> None:

@@ -18,7 +18,7 @@ from hal.testing.inputs import floats, small
 from hal.vil import recipes
 from hal.vil.builder import Builder, ProgramBuilder
 from hal.vil.expressions import ceil_div
-from hal.vil.model import Module
+from hal.vil.module import Module
 
 FLOATS = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64]
 LENGTHS = ["zero", "one", "tile-1", "tile+1", "prime"]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hal.hcd.checker import Checker, at, items, text, value, words
 from hal.hcd.scan import Node, one_line
 from hal.hcd.schema import nearest
-
-if TYPE_CHECKING:
-    from hal.hcd.cross import Checker
 
 
 def _words(text: str) -> list[str]:
@@ -75,8 +72,6 @@ def core_needs() -> Iterator[tuple[str, str, str, str]]:
 
 def check(checker: Checker) -> None:
     """All rules of the section kernels."""
-    from hal.hcd.cross import at
-
     kernels = at(checker.root, "kernels")
     if kernels is None:
         return
@@ -91,8 +86,6 @@ def check(checker: Checker) -> None:
 
 
 def _formats(checker: Checker, kernels: Node) -> None:
-    from hal.hcd.cross import at, items, text, words
-
     formats = items(kernels, "formats")
     names = [name for name, _ in formats]
     order = words(kernels, "order")
@@ -114,8 +107,6 @@ def _formats(checker: Checker, kernels: Node) -> None:
 
 
 def _machine(checker: Checker, vil: Node) -> None:
-    from hal.hcd.cross import at, items, value, words
-
     units = [name for name, _ in items(checker.root, "units")]
     engines = [name for name, _ in items(vil, "engines")]
     for name, engine in items(vil, "engines"):
@@ -137,8 +128,6 @@ def _machine(checker: Checker, vil: Node) -> None:
 
 
 def _spaces(checker: Checker, vil: Node) -> None:
-    from hal.hcd.cross import at, items, text, value
-
     memories = dict(items(checker.root, "memory"))
     spaces = dict(items(vil, "spaces"))
     node = at(vil, "spaces") or vil
@@ -161,8 +150,6 @@ def _spaces(checker: Checker, vil: Node) -> None:
 
 def _rows(checker: Checker, vil: Node) -> None:
     """Each row of `ops` names only what exists and only keys that its operation has."""
-    from hal.hcd.cross import at, items, text, words
-
     spaces = [name for name, _ in items(vil, "spaces")]
     layouts = [node.value for node in words(vil, "layouts")]
     stored = [name for name, _ in items(checker.root, "dtypes")]
@@ -198,8 +185,6 @@ def _rows(checker: Checker, vil: Node) -> None:
 
 def _types(checker: Checker, vil: Node) -> None:
     """Rows agree with `dtypes`: what is computed on has arithmetic, what is loaded is stored."""
-    from hal.hcd.cross import items, text, value, words
-
     dtypes = dict(items(checker.root, "dtypes"))
     for name, row in items(vil, "ops"):
         op, moves = text(row, "op"), [node.value for node in words(row, "functions")] == ["mov"]
@@ -224,8 +209,6 @@ def _keys(stem: str) -> list[str]:
 
 def _core(checker: Checker, vil: Node) -> None:
     """Every chip runs every tier-1 operation in f32 and i32, with bool masks."""
-    from hal.hcd.cross import at, items, text, words
-
     have: set[tuple[str, str, str, str]] = set()
     for _, row in items(vil, "ops"):
         op = text(row, "op")

@@ -25,7 +25,8 @@ from hal.testing.rig import Rig
 from hal.vil.binary_writer import encode
 from hal.vil.check_chip import Limits
 from hal.vil.expressions import evaluate as evaluate_expression
-from hal.vil.model import Kernel, Module
+from hal.vil.model import Kernel
+from hal.vil.module import Module
 from hal.vil.serialise import serialise
 from hal.vil.tables import OPS
 from hal.vil.validator import validate

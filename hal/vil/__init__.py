@@ -14,7 +14,7 @@ _HOME = {
     "Builder": "builder",
     "Const": "expressions",
     "Expr": "expressions",
-    "Module": "model",
+    "Module": "module",
     "Kernel": "model",
     "Program": "model",
     "Problem": "problems",
@@ -34,7 +34,7 @@ _HOME = {
     "floor_div": "expressions",
     "maximum": "expressions",
     "minimum": "expressions",
-    "parse": "text_reader",
+    "parse": "text_module",
     "print_module": "text_writer",
     "required_features": "features",
     "validate": "validator",
@@ -95,8 +95,9 @@ if TYPE_CHECKING:
         minimum,
     )
     from hal.vil.features import required_features
-    from hal.vil.model import Kernel, Module, Program
+    from hal.vil.model import Kernel, Program
+    from hal.vil.module import Module
     from hal.vil.problems import Problem
-    from hal.vil.text_reader import parse
+    from hal.vil.text_module import parse
     from hal.vil.text_writer import print_module
     from hal.vil.validator import validate

@@ -6,7 +6,7 @@ import math
 import struct
 
 from hal.dtypes import DType
-from hal.vil.binary_reader import _DTYPES, NONE16, Section, read_kind, refuse_repeats
+from hal.vil.binary_section import DTYPES, NONE16, Section, read_kind, refuse_repeats
 from hal.vil.expressions import Expr
 from hal.vil.model import (
     Axis,
@@ -111,7 +111,7 @@ class _ProgramReader:
         section.zero(at + 24, 8, "tile.reserved")
         return Tile(
             section.string(name, at, "tile.name"),
-            section.pick(_DTYPES, dtype, at + 4, "tile.dtype"),
+            section.pick(DTYPES, dtype, at + 4, "tile.dtype"),
             sizes[0],
             sizes[1],
             section.pick(_SPACES, space, at + 5, "tile.space"),
@@ -163,7 +163,7 @@ class _ProgramReader:
         name, param, dtype_number, rank, first, count, rows, columns, fill = section.fields(
             at, "IHBBIHBBQ", "descriptor"
         )
-        dtype = section.pick(_DTYPES, dtype_number, at + 6, "descriptor.dtype")
+        dtype = section.pick(DTYPES, dtype_number, at + 6, "descriptor.dtype")
         if param != NONE16 and param >= len(self.params):
             raise section.error(at + 4, "descriptor.param", f"{param} of {len(self.params)}")
         if not 1 <= rank <= 5:

@@ -15,7 +15,7 @@ from hal.vil.model import (
     Instruction,
     Kernel,
     Launch,
-    Module,
+    Parts,
     Program,
     SReg,
     Value,
@@ -28,7 +28,7 @@ NONE16, NONE32 = 0xFFFF, 0xFFFFFFFF
 HEADER_BYTES = 48
 
 
-def encode(module: Module) -> bytes:
+def encode(module: Parts) -> bytes:
     """The `HVIL` image of a module. The module is taken as valid: call `validate` first.
 
     Raises:

@@ -33,7 +33,6 @@ from hal.vil.model import (
     Instruction,
     Kernel,
     Launch,
-    Module,
     Param,
     Program,
     SReg,
@@ -44,6 +43,7 @@ from hal.vil.model import (
     Value,
     Workspace,
 )
+from hal.vil.module import Module
 from hal.vil.tables import OPS
 from hal.vil.text_writer import default_engine
 

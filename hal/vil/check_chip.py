@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hal.vil.check_instructions import place_of
 from hal.vil.errors import VilError
 from hal.vil.features import required_features
-from hal.vil.model import Instruction, Module, Program, Tile
+from hal.vil.model import Instruction, Program, Tile
+from hal.vil.module import Module
 from hal.vil.problems import Problem
 from hal.vil.tables import OPS
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from hal import dtypes
 from hal.dtypes import DType
+from hal.vil.check_values import constant_problem
 from hal.vil.elementwise import COMPARISONS, binary_allows, unary_allows
 from hal.vil.expressions import Const
 from hal.vil.model import Descriptor, Instruction, Param, Program, Tile, TileRef
@@ -251,8 +252,6 @@ def _ignored_axes(
 
 
 def _fill(program: Program, item: Instruction, tiles: Tiles) -> Iterator[str]:
-    from hal.vil.validator import constant_problem
-
     dtype = tiles["d"].dtype
     if not _moves(dtype):
         yield f"fill of {dtype}; allowed: float, int and bool types"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hal.vil.check_chip import Limits
+from hal.vil.check_values import expression_problem, kind_problem, name_problems
 from hal.vil.expressions import Const, Expr
-from hal.vil.model import Argument, Binding, Kernel, Launch, Module, Param
+from hal.vil.model import Argument, Binding, Kernel, Launch, Param
+from hal.vil.module import Module
 from hal.vil.problems import Problem
 
 __all__ = ["kernel_problems"]
@@ -17,12 +19,10 @@ _WRITERS = ("write", "inout")
 
 def kernel_problems(kernel: Kernel, module: Module, limits: Limits) -> Iterator[Problem]:
     """Every broken rule of one kernel."""
-    from hal.vil.validator import _name_problems, expression_problem, kind_problem
-
     where = f"kernel {kernel.name}"
     names = [item.name for item in kernel.arguments] + [item.name for item in kernel.workspaces]
-    yield from _name_problems(where, "names", names)
-    yield from _name_problems("module", "kernel", [kernel.name])
+    yield from name_problems(where, "names", names)
+    yield from name_problems("module", "kernel", [kernel.name])
     symbols = [item.name for item in kernel.arguments if item.kind == "symbol"]
 
     def judge(place: str, expr: Expr | None) -> Iterator[Problem]:

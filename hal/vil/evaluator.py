@@ -13,7 +13,8 @@ from hal.vil.errors import VilError, VilRefused
 from hal.vil.expressions import Expr, show
 from hal.vil.expressions import evaluate as evaluate_expression
 from hal.vil.instance import Buffer, Instance
-from hal.vil.model import Argument, Kernel, Launch, Module, Program
+from hal.vil.model import Argument, Kernel, Launch, Program
+from hal.vil.module import Module
 from hal.vil.numerics import Array, Numerics
 
 __all__ = ["evaluate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hal.vil.model import Module, Program
+from hal.vil.model import Parts, Program
 from hal.vil.tables import FEATURES
 
 __all__ = ["feature_bits", "feature_names", "required_features"]
@@ -48,7 +48,7 @@ def _of_program(program: Program) -> Iterator[str]:
                 yield "fp8_mma"
 
 
-def required_features(module: Module) -> frozenset[str]:
+def required_features(module: Parts) -> frozenset[str]:
     """Names of the features that the module's content needs."""
     return frozenset(name for program in module.programs for name in _of_program(program))
 

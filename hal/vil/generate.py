@@ -19,7 +19,8 @@ from hal.vil.builder import BufferHandle, Builder, DescriptorHandle, TileHandle
 from hal.vil.check_chip import Limits
 from hal.vil.elementwise import COMPARISONS, binary_allows, unary_allows
 from hal.vil.expressions import Expr, Symbol, as_expr, ceil_div, maximum
-from hal.vil.model import Axis, Digit, Dimension, Module, SReg, Term, Value
+from hal.vil.model import Axis, Digit, Dimension, SReg, Term, Value
+from hal.vil.module import Module
 from hal.vil.numerics import round_to
 from hal.vil.reductions import reduce_result
 from hal.vil.serialise import serialise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from hal.dtypes import DType
 from hal.vil.expressions import Expr
@@ -18,8 +18,8 @@ __all__ = [
     "Instruction",
     "Kernel",
     "Launch",
-    "Module",
     "Param",
+    "Parts",
     "Program",
     "SReg",
     "Term",
@@ -268,26 +268,14 @@ class Program:
     deterministic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """Kernels and the programs that they launch."""
+class Parts(Protocol):
+    """A hal.vil.Module for those that it is written by: its kernels and its programs."""
 
-    kernels: tuple[Kernel, ...] = ()
-    programs: tuple[Program, ...] = ()
+    @property
+    def kernels(self) -> tuple[Kernel, ...]: ...
 
-    def __bytes__(self) -> bytes:
-        """The binary form, as `device.load(module)` takes it."""
-        from hal.vil.binary_writer import encode
-
-        return encode(self)
-
-    def kernel(self, name: str) -> Kernel:
-        """The kernel called `name`; raises KeyError."""
-        return next_named(self.kernels, name)
-
-    def program(self, name: str) -> Program:
-        """The program called `name`; raises KeyError."""
-        return next_named(self.programs, name)
+    @property
+    def programs(self) -> tuple[Program, ...]: ...
 
 
 def next_named(items: tuple[Named, ...], name: str) -> Named:

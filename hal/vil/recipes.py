@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from hal.dtypes import DType, f32, i32
 from hal.vil.builder import Builder, ProgramBuilder, TileHandle
 from hal.vil.expressions import Expr, as_expr, ceil_div
-from hal.vil.model import Axis, Digit, Dimension, Module, Term
+from hal.vil.model import Axis, Digit, Dimension, Term
+from hal.vil.module import Module
 
 __all__ = [
     "convolution",

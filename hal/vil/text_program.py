@@ -60,7 +60,7 @@ class _ProgramText:
                 sregs = reader.integer("the SREG count", 3, 4096)
         start = reader.expect("{")
         reader.newline()
-        reader._declare_symbols()
+        reader.declare_symbols()
         parts = {
             "param": self._param,
             "tile": self._tile,

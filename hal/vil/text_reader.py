@@ -14,36 +14,16 @@ from hal.vil.expressions import I64_MAX, I64_MIN, MAX_STACK, Binary, Const, Expr
 from hal.vil.expressions import stack_depth as depth_of
 from hal.vil.lexer import Word, words_of
 from hal.vil.model import (
-    Argument,
-    Binding,
-    Kernel,
-    Launch,
-    Module,
-    Program,
     SReg,
     Value,
-    Workspace,
 )
 
-__all__ = ["TextReader", "parse"]
+__all__ = ["TextReader"]
 
 _DTYPES = tuple(dtype.name for dtype in dtypes.ALL)
 _SCALARS = ("f32", "f64", "i32", "i64")
 _CONSTANT_NAMES = ("inf", "nan", "true", "false")
 _MAX_NESTING = 60
-
-
-def parse(text: str, *, file: str = "<vil>") -> Module:
-    """The module of a text.
-
-    Args:
-        text: A whole `.vil` file.
-        file: Name for messages.
-
-    Raises:
-        VilTextError: with line, column, a caret and what is allowed.
-    """
-    return TextReader(text, file).module()
 
 
 class TextReader:
@@ -286,64 +266,9 @@ class TextReader:
             self.fail(f"{what} has {len(found)} entries", allowed=f"at most {most}", at=start)
         return tuple(found)
 
-    # --- module and kernels --------------------------------------------------------------------
+    # --- what kernels and programs share ----------------------------------------------------
 
-    def module(self) -> Module:
-        """Takes the whole text."""
-        from hal.vil.text_program import read_program
-
-        self.blank_lines()
-        self.expect("vil")
-        version = self.next()
-        if version.text != "1.0":
-            self.fail(f"version {version.shown()}", allowed="1.0", at=version)
-        self.newline()
-        kernels: list[Kernel] = []
-        programs: list[Program] = []
-        names: dict[str, set[str]] = {"kernel": set(), "program": set()}
-        while self.word.kind != "end":
-            kind = self.choice("a part of a module", ("kernel", "program"))
-            name = self.declare(names[kind], f"a {kind}")
-            self.symbols = set()
-            if kind == "kernel":
-                kernels.append(self._kernel(name))
-            else:
-                programs.append(read_program(self, name))
-        self._check_launches(kernels, programs)
-        return Module(tuple(kernels), tuple(programs))
-
-    def _check_launches(self, kernels: list[Kernel], programs: list[Program]) -> None:
-        known = {program.name for program in programs}
-        for kernel in kernels:
-            for launch in kernel.launches:
-                if launch.program not in known:
-                    start = next(word for word in self.words if word.text == launch.program)
-                    allowed = " ".join(sorted(known)) or "there is no program"
-                    self.fail(f"`{launch.program}` is not a program", allowed=allowed, at=start)
-
-    def _kernel(self, name: str) -> Kernel:
-        arguments: list[Argument] = []
-        workspaces: list[Workspace] = []
-        launches: list[Launch] = []
-        names: set[str] = set()
-        self.expect("{")
-        self.newline()
-        self._declare_symbols()
-        while not self.take("}"):
-            kind = self.choice("a part of a kernel", ("arg", "workspace", "launch"))
-            if kind == "arg":
-                arguments.append(self._argument(names, arguments))
-            elif kind == "workspace":
-                own = self.declare(names, "a workspace")
-                self.expect("bytes")
-                workspaces.append(Workspace(own, self.expression()))
-            else:
-                launches.append(self._launch(arguments, workspaces))
-            self.newline()
-        self.newline()
-        return Kernel(name, tuple(arguments), tuple(workspaces), tuple(launches))
-
-    def _declare_symbols(self) -> None:
+    def declare_symbols(self) -> None:
         """Finds the block's symbols ahead, so that their order does not matter."""
         words = self.words
         for index in range(self.position, len(words) - 3):
@@ -352,20 +277,6 @@ class TextReader:
             head, name, colon, kind = words[index : index + 4]
             if head.text in ("arg", "param") and (colon.text, kind.text) == (":", "symbol"):
                 self.symbols.add(name.text)
-
-    def _argument(self, names: set[str], before: list[Argument]) -> Argument:
-        name = self.declare(names, "an argument")
-        self.expect(":")
-        kind, dtype, access = self.kind()
-        if kind != "buffer":
-            return Argument(name, kind, dtype)
-        self.expect("bytes")
-        size = self.expression()
-        alias = None
-        if self.take("alias"):
-            buffers = [item.name for item in before if item.kind == "buffer"]
-            alias = self.known(buffers, "an earlier buffer argument")
-        return Argument(name, kind, dtype, access, size, alias)
 
     def kind(self) -> tuple[str, DType | None, str]:
         """Takes `symbol`, `scalar DTYPE` or `DTYPE ACCESS`."""
@@ -377,37 +288,6 @@ class TextReader:
             self.choice("a kind", ("symbol", "scalar", *_DTYPES))
         dtype = self.dtype()
         return "buffer", dtype, self.choice("an access", ("read", "write", "inout"))
-
-    def _launch(self, arguments: list[Argument], workspaces: list[Workspace]) -> Launch:
-        program = self.name("the name of a program")
-        self.expect("grid")
-        grid: tuple[Expr, ...] | None = None
-        if not self.take("caller"):
-            grid = self.expressions(3, "the grid") or (Const(1),)
-        by_name = {item.name for item in arguments if item.kind != "symbol"}
-        spaces = {item.name for item in workspaces}
-        bindings: list[Binding] = []
-
-        def binding() -> None:
-            text = self.word.text if self.word.kind == "name" else ""
-            if text in by_name:
-                bindings.append(Binding(argument=self.next().text))
-            elif text in spaces:
-                bindings.append(Binding(workspace=self.next().text))
-            else:
-                bindings.append(Binding(expression=self.expression()))
-
-        self.expect("(")
-        self.separated(")", binding)
-        block: tuple[Expr, Expr, Expr] | None = None
-        if self.at("block"):
-            start = self.next()
-            threads = self.expressions(3, "the block")
-            if len(threads) != 3:
-                self.fail(f"the block has {len(threads)} entries", allowed="three", at=start)
-            block = (threads[0], threads[1], threads[2])
-        scratch = self.expression() if self.take("scratch") else None
-        return Launch(program, grid, tuple(bindings), block, scratch)
 
 
 def _size_of(expr: Expr) -> int:

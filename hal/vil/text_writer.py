@@ -13,7 +13,6 @@ from hal.vil.model import (
     Instruction,
     Kernel,
     Launch,
-    Module,
     Program,
     SReg,
     Term,
@@ -21,6 +20,7 @@ from hal.vil.model import (
     TileRef,
     Value,
 )
+from hal.vil.module import Module
 from hal.vil.tables import OPS, SREG_FORMS, OpSpec
 
 __all__ = ["default_engine", "lowest_sreg_count", "print_module", "show_instruction", "show_value"]

@@ -15,7 +15,8 @@ from hal.dtypes import DType, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, 
 from hal.vil import Builder, VilFault, VilRefused, ceil_div, parse
 from hal.vil.builder import BufferHandle, ProgramBuilder
 from hal.vil.expressions import Const, Symbol, as_expr, evaluate
-from hal.vil.model import Axis, Digit, Dimension, Module, Term
+from hal.vil.model import Axis, Digit, Dimension, Term
+from hal.vil.module import Module
 from hal.vil.recipes import elementwise, matmul, reduction
 
 ONE = as_expr(1)
