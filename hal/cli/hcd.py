@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hal.cli.hcd_import import command as import_command
 from hal.errors import HalError, UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _NAME = "A FILE is a path, or the name of a shipped description such as sim/npu-
 @click.group(epilog=_NAME)
 def command() -> None:
     """Check, show, resolve and compare capability descriptions of chips."""
+
+
+command.add_command(import_command)
 
 
 def _load(name: str) -> Hcd:
@@ -114,21 +118,23 @@ def _summary(hcd: Hcd) -> None:
     rows: list[tuple[str, ...]] = [("name", hcd.name), ("kind", hcd.kind)]
     rows += [(key, _text(value)) for key, value in hcd.get("identity", {}).items()]
     for unit in hcd.get("units", []):
-        rows.append((f"unit {unit['id']}", f"{unit['count']} x {unit['kind']}"))
+        count = f"{unit['count']} x " if "count" in unit else ""  # A part may leave it to a child.
+        rows.append((f"unit {unit['id']}", f"{count}{unit.get('kind', '')}"))
     for memory in hcd.get("memory", []):
         speed = memory.get("bandwidth_bytes_per_s")
         text = f"{speed / 1e9:,.1f} GB/s" if speed else ""
         if "bandwidth_bytes_per_cycle" in memory:
             text = f"{_text(memory['bandwidth_bytes_per_cycle'])} bytes a cycle"
         size = f"{_size(memory['capacity_bytes'])} " if "capacity_bytes" in memory else ""
-        rows.append((f"memory {memory['id']}", f"{size}{memory['kind']}, {text}".rstrip(", ")))
+        kind = memory.get("kind", "")
+        rows.append((f"memory {memory['id']}", f"{size}{kind}, {text}".rstrip(", ")))
     for part in hcd.get("compute", []):
-        names = ", ".join(row["id"] for row in part["operations"])
-        rows.append((f"compute {part['id']}", f"{part['kind']}: {names}"))
+        names = ", ".join(row["id"] for row in part.get("operations", []))
+        rows.append((f"compute {part['id']}", f"{part.get('kind', '')}: {names}"))
     if "kernels.formats" in hcd and hcd.kind == "chip":
         formats = [f"{f['format']} on the {f['runs_on']}" for f in hcd["kernels.formats"]]
         rows.append(("kernels", ", ".join(formats)))
-        rows.append(("vil profile", hcd["kernels.vil.profile"]))
+        rows.append(("vil profile", hcd.get("kernels.vil.profile", "")))
     on = [name for name, value in hcd.get("features", {}).items() if value]
     rows.append(("features", ", ".join(sorted(on))))
     for device in hcd.get("devices", []):

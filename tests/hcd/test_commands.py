@@ -135,3 +135,16 @@ def test_chip_and_system_are_not_compared() -> None:
 def test_unknown_section_is_told() -> None:
     error = call("show", "sim/npu-small", "nothing").exception
     assert str(error) == "sim/npu-small: declares nothing under 'nothing'"
+
+
+def test_part_with_holes_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "part.hcd.yaml"
+    path.write_text(
+        'hcd_version: "1.0"\nkind: part\n'
+        'identity: {vendor: a, product: b, revision: "1", arch: c}\n'
+        "units: [{id: core}]\nmemory: [{id: hbm}]\ncompute: [{id: cube}]\n",
+        encoding="utf-8",
+    )
+    done = call("show", path)
+    assert done.exit_code == 0
+    assert "unit core\t" in done.output
