@@ -9,32 +9,18 @@
 #include <unistd.h>
 
 #include "kit_tables.h"
-#include "sim.h"
+#include "system.h"
 
-typedef struct chip {
-  char id[128];  // In the system; empty for a chip alone.
-  char name[300];
-  char reference[300];
-  kit_hcd *owned;  // Of a system's device.
-  const kit_hcd *hcd;
-  uint64_t memory_bytes, alignment_bytes;
-  sim_rates rates;
-} chip;
+sim_system sim_the_system = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct {
-  chip *chips;
-  uint32_t count;
-  sim_route *routes;  // count × count.
-} simulated;
-
-static int32_t read_chip(chip *self) {
+static int32_t read_chip(sim_chip *self) {
   const char *vendor = kit_hcd_text(self->hcd, "identity.vendor");
   const char *product = kit_hcd_text(self->hcd, "identity.product");
   snprintf(self->reference, sizeof(self->reference), "%.120s/%.120s", vendor ? vendor : "unknown",
            product ? product : "unknown");
   snprintf(self->name, sizeof(self->name), "simulated %.250s%s%.30s", self->reference,
            self->id[0] != '\0' ? " " : "", self->id);
-  int32_t status = sim_read_rates(self->hcd, &self->rates);
+  int32_t status = sim_timing_read(self->hcd, &self->timing);
   if (status != HAL_OK) {
     return status;
   }
@@ -59,7 +45,7 @@ static uint32_t count_devices(const kit_hcd *hcd, int is_system) {
     return 1;
   }
   uint32_t count = 0;
-  char id[128];
+  char id[SIM_NAME_BYTES];
   for (size_t cursor = 0; kit_hcd_next_id(hcd, "devices", &cursor, id, sizeof(id));) {
     ++count;
   }
@@ -68,8 +54,8 @@ static uint32_t count_devices(const kit_hcd *hcd, int is_system) {
 
 static int32_t read_system(const kit_hcd *system) {
   size_t cursor = 0;
-  for (uint32_t i = 0; i < simulated.count; ++i) {
-    chip *self = &simulated.chips[i];
+  for (uint32_t i = 0; i < sim_the_system.count; ++i) {
+    sim_chip *self = &sim_the_system.chips[i];
     char prefix[160];
     kit_hcd_next_id(system, "devices", &cursor, self->id, sizeof(self->id));
     snprintf(prefix, sizeof(prefix), "devices.%.120s.hcd.", self->id);
@@ -85,24 +71,34 @@ static int32_t read_system(const kit_hcd *system) {
       return status;
     }
   }
-  for (uint32_t from = 0; from < simulated.count; ++from) {
-    for (uint32_t to = 0; to < simulated.count; ++to) {
-      if (from != to) {
-        simulated.routes[from * simulated.count + to] =
-            sim_find_route(system, simulated.chips[from].id, simulated.chips[to].id);
-      }
-    }
+  const char **names = calloc(sim_the_system.count, sizeof(*names));
+  for (uint32_t i = 0; names != NULL && i < sim_the_system.count; ++i) {
+    names[i] = sim_the_system.chips[i].id;
   }
-  return HAL_OK;
+  sim_the_system.topology =
+      names == NULL ? NULL : sim_topology_create(system, names, sim_the_system.count);
+  free(names);
+  return sim_the_system.topology != NULL
+             ? HAL_OK
+             : kit_fail(HAL_ERROR_INTERNAL, "no host memory for the links of the system");
+}
+
+static void forget(void) {
+  for (uint32_t i = 0; i < sim_the_system.count; ++i) {
+    sim_timing_end(&sim_the_system.chips[i].timing);
+    kit_hcd_free(sim_the_system.chips[i].owned);
+  }
+  free(sim_the_system.chips);
+  sim_topology_free(sim_the_system.topology);
+  sim_the_system.chips = NULL;
+  sim_the_system.topology = NULL;
+  sim_the_system.count = 0;
+  sim_the_system.allocations = sim_the_system.operations = sim_the_system.launches = 0;
 }
 
 static void stop(void) {
-  for (uint32_t i = 0; i < simulated.count; ++i) {
-    kit_hcd_free(simulated.chips[i].owned);
-  }
-  free(simulated.chips);
-  free(simulated.routes);
-  memset(&simulated, 0, sizeof(simulated));
+  sim_trace_end();
+  forget();
 }
 
 static int32_t start(void) {
@@ -110,28 +106,31 @@ static int32_t start(void) {
   const char *kind = kit_hcd_text(hcd, "kind");
   int is_system = kind != NULL && strcmp(kind, "system") == 0;
   uint32_t count = count_devices(hcd, is_system);
+  sim_options options;
+  int32_t status = sim_options_read(&options);
+  if (status != HAL_OK) {
+    return status;
+  }
   if (count == 0 || count > SIM_MOST_DEVICES) {
     return kit_fail(HAL_ERROR_UNSUPPORTED, "the system has %u devices; 1 to %d can be simulated",
                     count, SIM_MOST_DEVICES);
   }
-  simulated.chips = calloc(count, sizeof(*simulated.chips));
-  simulated.routes = calloc((size_t)count * count, sizeof(*simulated.routes));
-  if (simulated.chips == NULL || simulated.routes == NULL) {
-    stop();
+  sim_the_system.chips = calloc(count, sizeof(*sim_the_system.chips));
+  if (sim_the_system.chips == NULL) {
     return kit_fail(HAL_ERROR_INTERNAL, "no host memory for %u chips", count);
   }
-  simulated.count = count;
-  int32_t status;
+  sim_the_system.count = count;
   if (is_system) {
     status = read_system(hcd);
   } else {
-    simulated.chips[0].hcd = hcd;
-    status = read_chip(&simulated.chips[0]);
+    sim_the_system.chips[0].hcd = hcd;
+    status = read_chip(&sim_the_system.chips[0]);
   }
   if (status != HAL_OK) {
-    stop();
+    forget();
     return status;
   }
+  sim_trace_begin();
   kit_host_fence(1);  // The host cannot read device memory, as with a real chip.
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   kit_host_threads(processors > 1 ? (uint32_t)processors - 1 : 0);
@@ -139,11 +138,11 @@ static int32_t start(void) {
 }
 
 static uint32_t device_count(void) {
-  return simulated.count;
+  return sim_the_system.count;
 }
 
 static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
-  const chip *self = &simulated.chips[index];
+  const sim_chip *self = &sim_the_system.chips[index];
   *out_facts = (kit_device_facts){.name = self->name,
                                   .hcd_ref = self->reference,
                                   // Whatever chip is simulated, its clock is a model's.
@@ -152,50 +151,6 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
                                   .memory_bytes = self->memory_bytes,
                                   .alignment_bytes = self->alignment_bytes};
   return HAL_OK;
-}
-
-static sim_route route(uint32_t from, uint32_t to) {
-  if (from != to) {
-    return simulated.routes[from * simulated.count + to];
-  }
-  const sim_rates *rates = &simulated.chips[from].rates;
-  return (sim_route){1, rates->memory_bytes_per_s / 2, rates->memory_latency_ns};
-}
-
-static uint64_t duration_ns(kit_device *device, const kit_operation *operation) {
-  const sim_rates *rates = &simulated.chips[kit_device_index(device)].rates;
-  if (operation->kind != KIT_COPY_PEER) {
-    return sim_duration_ns(rates, operation);
-  }
-  uint32_t from = kit_device_index(kit_memory_device(operation->source.memory));
-  uint32_t to = kit_device_index(kit_memory_device(operation->target.memory));
-  sim_route way = route(from, to);
-  double bytes = (double)operation->source.bytes;
-  double bytes_per_s = way.bytes_per_s;
-  if (!way.exists) {  // Through the host: out of one device, into the other.
-    double out = simulated.chips[from].rates.host_bytes_per_s;
-    double in = simulated.chips[to].rates.host_bytes_per_s;
-    bytes_per_s = 1 / (1 / out + 1 / in);
-  }
-  return (uint64_t)(rates->copy_setup_ns + way.latency_ns +
-                    (bytes_per_s > 0 ? bytes * 1e9 / bytes_per_s : 0));
-}
-
-static int32_t peer_info(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value) {
-  sim_route way = route(index, peer);
-  switch (key) {
-    case HAL_PEER_ACCESS:
-      *out_value = way.exists;
-      return HAL_OK;
-    case HAL_PEER_BANDWIDTH:
-      *out_value = (int64_t)way.bytes_per_s;
-      return HAL_OK;
-    case HAL_PEER_LATENCY:
-      *out_value = (int64_t)way.latency_ns;
-      return HAL_OK;
-    default:
-      return HAL_ERROR_NOT_FOUND;
-  }
 }
 
 static const kit_port port = {
@@ -208,11 +163,13 @@ static const kit_port port = {
               .stop = stop,
               .device_count = device_count,
               .device_facts = device_facts,
-              .duration_ns = duration_ns,
-              .peer_info = peer_info},
+              .reserve = sim_reserve,
+              .run = sim_run,
+              .plan = sim_plan,
+              .peer_info = sim_peer_info},
 };
 
-static const hal_port_table port_table = {KIT_PORT};
+static const hal_port_table port_table = {KIT_PORT, .get_extension = sim_get_extension};
 static const hal_device_table device_table = {KIT_DEVICE, .peer_info = kit_device_peer_info};
 static const hal_memory_table memory_table = {KIT_MEMORY};
 static const hal_transfer_table transfer_table = {KIT_TRANSFER,

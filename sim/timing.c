@@ -1,4 +1,8 @@
-// A first plain timing: the launch overhead and the slowest engine; copies at the memory's pace.
+// One chip in virtual time: how long operations take and what they share.
+//
+// A launch takes its list schedule (vil_schedule.h) and the cores that it fills; a copy takes the
+// setup and its bytes at the slower memory's rate, and a copy engine. Whoever comes later in the
+// order of calls waits for what is taken, or slips into a gap that is wide enough.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,142 +24,100 @@ static const char *text(const kit_hcd *hcd, const char *section, const char *id,
   return value == NULL ? "" : value;
 }
 
-// Clock of a unit in Hz.
-static double unit_hz(const kit_hcd *hcd, const char *unit) {
-  return number(hcd, "clocks", text(hcd, "units", unit, "clock"), "sustained_hz");
-}
-
-// Instances of a unit inside one instance of `ancestor` ("" counts in the whole chip).
-static double instances(const kit_hcd *hcd, const char *unit, const char *ancestor) {
-  double count = 1;
-  for (int depth = 0; depth < 16 && *unit != '\0' && strcmp(unit, ancestor) != 0; ++depth) {
-    double here = number(hcd, "units", unit, "count");
-    count *= here > 0 ? here : 1;
-    unit = text(hcd, "units", unit, "parent");
-  }
-  return count;
-}
-
 // Bytes a second of one memory, by time or by the clock of its scope.
 static double memory_rate(const kit_hcd *hcd, const char *memory) {
   double rate = number(hcd, "memory", memory, "bandwidth_bytes_per_s");
+  const char *clock = text(hcd, "units", text(hcd, "memory", memory, "scope"), "clock");
   return rate > 0 ? rate
                   : number(hcd, "memory", memory, "bandwidth_bytes_per_cycle") *
-                        unit_hz(hcd, text(hcd, "memory", memory, "scope"));
+                        number(hcd, "clocks", clock, "sustained_hz");
 }
 
-// The best rate of one core over the paths that leave (or reach) the buffers' memory.
-static double path_rate(const kit_hcd *hcd, const char *buffers, const char *end,
-                        const char *core) {
-  double best = 0;
-  char id[128];
+// The units that move bytes between host and device: one a direction unless the paths say more.
+static void read_copy_engines(const kit_hcd *hcd, const char *host, sim_timing *out) {
+  char id[SIM_NAME_BYTES];
+  const char *units[2] = {"", ""};
+  out->copies[0].capacity = out->copies[1].capacity = 1;
   for (size_t cursor = 0; kit_hcd_next_id(hcd, "paths", &cursor, id, sizeof(id));) {
-    const char *engine = text(hcd, "paths", id, "engine");
-    if (strcmp(text(hcd, "paths", id, end), buffers) == 0) {
-      double rate = number(hcd, "paths", id, "bytes_per_cycle") * unit_hz(hcd, engine) *
-                    instances(hcd, engine, core);
-      best = fmax(best, rate);
+    for (int end = 0; end < 2; ++end) {
+      if (*host != '\0' && strcmp(text(hcd, "paths", id, end == 0 ? "from" : "to"), host) == 0) {
+        units[end] = text(hcd, "paths", id, "engine");
+        double count = number(hcd, "units", units[end], "count");
+        out->copies[end].capacity = count >= 1 && count < 4096 ? (uint32_t)count : 1;
+      }
     }
   }
-  return best;
+  out->one_engine = *units[0] != '\0' && strcmp(units[0], units[1]) == 0;
 }
 
-// The best rate of one core over the operations of all arithmetic units of a kind.
-static double compute_rate(const kit_hcd *hcd, const char *kind, const char *key,
-                           const char *core) {
-  double best = 0;
-  char id[128];
-  char operation[128];
-  char section[160];
-  for (size_t cursor = 0; kit_hcd_next_id(hcd, "compute", &cursor, id, sizeof(id));) {
-    if (strcmp(text(hcd, "compute", id, "kind"), kind) != 0) {
-      continue;
-    }
-    const char *unit = text(hcd, "compute", id, "unit");
-    double count = number(hcd, "compute", id, "count");
-    double steps = unit_hz(hcd, unit) * instances(hcd, unit, core) * (count > 0 ? count : 1);
-    snprintf(section, sizeof(section), "compute.%s.operations", id);
-    double f32 = number(hcd, section, "f32", key);
-    for (size_t inner = 0;
-         f32 == 0 && kit_hcd_next_id(hcd, section, &inner, operation, sizeof(operation));) {
-      f32 = number(hcd, section, operation, key);
-    }
-    best = fmax(best, f32 * steps);
+int32_t sim_timing_read(const kit_hcd *hcd, sim_timing *out) {
+  char reason[400] = "", id[SIM_NAME_BYTES], host[SIM_NAME_BYTES] = "";
+  memset(out, 0, sizeof(*out));
+  out->cost = vil_cost_create(hcd, &out->guesses, reason, sizeof(reason));
+  if (out->cost == NULL) {
+    return kit_fail(HAL_ERROR_NOT_FOUND, "%s", reason);
   }
-  return best;
-}
-
-int32_t sim_read_rates(const kit_hcd *hcd, sim_rates *out_rates) {
   const char *buffers = kit_hcd_text(hcd, "execution.buffers");
-  const char *core = kit_hcd_text(hcd, "execution.core");
-  if (buffers == NULL || core == NULL) {
-    return kit_fail(HAL_ERROR_NOT_FOUND, "the chip's description lacks %s",
-                    buffers == NULL ? "execution.buffers" : "execution.core");
-  }
-  *out_rates = (sim_rates){
-      .memory_bytes_per_s = memory_rate(hcd, buffers),
-      .memory_latency_ns = number(hcd, "memory", buffers, "latency_ns"),
-      .cores = instances(hcd, core, ""),
-      .core_load_bytes_per_s = path_rate(hcd, buffers, "from", core),
-      .core_store_bytes_per_s = path_rate(hcd, buffers, "to", core),
-      .core_macs_per_s = compute_rate(hcd, "matrix", "macs_per_cycle", core),
-      .core_elements_per_s = compute_rate(hcd, "vector", "lanes_per_cycle", core),
-  };
-  kit_hcd_f64(hcd, "overheads.launch_ns", &out_rates->launch_ns);
-  kit_hcd_f64(hcd, "overheads.copy_setup_ns", &out_rates->copy_setup_ns);
-  if (out_rates->memory_bytes_per_s <= 0) {
-    return kit_fail(HAL_ERROR_NOT_FOUND,
-                    "the chip's description lacks memory.%s.bandwidth_bytes_per_s", buffers);
-  }
-  out_rates->host_bytes_per_s = out_rates->memory_bytes_per_s;
-  char id[128];
+  out->memory_bytes_per_s = memory_rate(hcd, buffers);
+  out->memory_latency_ns = number(hcd, "memory", buffers, "latency_ns");
+  out->host_bytes_per_s = out->memory_bytes_per_s;
+  kit_hcd_f64(hcd, "overheads.copy_setup_ns", &out->copy_setup_ns);
   for (size_t cursor = 0; kit_hcd_next_id(hcd, "memory", &cursor, id, sizeof(id));) {
     if (strcmp(text(hcd, "memory", id, "kind"), "host") == 0 && memory_rate(hcd, id) > 0) {
-      out_rates->host_bytes_per_s = fmin(memory_rate(hcd, id), out_rates->memory_bytes_per_s);
+      out->host_bytes_per_s = fmin(memory_rate(hcd, id), out->memory_bytes_per_s);
+      snprintf(host, sizeof(host), "%s", id);
     }
   }
+  read_copy_engines(hcd, host, out);
+  out->cores.capacity = vil_cost_cores(out->cost);
   return HAL_OK;
 }
 
-// Nanoseconds that an amount takes at a rate a second.
-static double time_ns(double amount, double per_s) {
-  return per_s > 0 ? amount * 1e9 / per_s : 0;
+void sim_timing_end(sim_timing *self) {
+  vil_cost_free(self->cost);
+  self->cost = NULL;
 }
 
-// Programs run in waves over the cores; in a wave the slowest engine counts, and the memory that
-// all cores share bounds the whole.
-static double launch_ns(const sim_rates *rates, const kit_operation *operation) {
-  vil_work work = {0};
-  vil_launch_work(operation->launch, &work);
-  if (work.programs == 0) {
-    return rates->launch_ns;
+// Takes `amount` of a resource for the part of an operation after its setup.
+static void occupy(sim_resource *resource, kit_operation *operation, double setup_ns, double ns,
+                   uint32_t amount) {
+  uint64_t setup = (uint64_t)setup_ns, duration = (uint64_t)ceil(fmax(ns, 0));
+  uint64_t begin = sim_resource_fit(resource, operation->begin_ns + setup, duration, amount);
+  sim_resource_take(resource, begin, duration, amount);
+  operation->begin_ns = begin - setup;
+  operation->end_ns = begin + duration;
+}
+
+static const char *plan_launch(sim_timing *self, kit_operation *operation,
+                               vil_schedule *out_launch) {
+  vil_schedule *launch = out_launch;
+  if (vil_schedule_launch(self->cost, operation->launch, launch) != HAL_OK) {
+    *launch = (vil_schedule){0};
   }
-  double waves = ceil((double)work.programs / fmax(rates->cores, 1));
-  double share = waves / (double)work.programs;
-  double engine = time_ns((double)work.bytes_loaded * share, rates->core_load_bytes_per_s);
-  engine = fmax(engine, time_ns((double)work.bytes_stored * share, rates->core_store_bytes_per_s));
-  engine = fmax(engine, time_ns((double)work.macs * share, rates->core_macs_per_s));
-  engine = fmax(engine, time_ns((double)work.vector_elements * share, rates->core_elements_per_s));
-  double memory =
-      time_ns((double)work.bytes_loaded + (double)work.bytes_stored, rates->memory_bytes_per_s);
-  return rates->launch_ns + fmax(engine, memory);
+  occupy(&self->cores, operation, launch->overhead_ns, launch->time_ns - launch->overhead_ns,
+         launch->cores_used);
+  return "cores";
 }
 
-uint64_t sim_duration_ns(const sim_rates *rates, const kit_operation *operation) {
+const char *sim_timing_plan(sim_timing *self, kit_operation *operation,
+                            vil_schedule *out_launch) {
   double bytes =
       (double)(operation->target.bytes > operation->source.bytes ? operation->target.bytes
                                                                  : operation->source.bytes);
+  int to_host = operation->kind == KIT_COPY_TO_HOST;
+  sim_resource *engine = &self->copies[to_host && !self->one_engine];
   switch (operation->kind) {
+    case KIT_LAUNCH:
+      return plan_launch(self, operation, out_launch);
     case KIT_COPY_TO_DEVICE:
     case KIT_COPY_TO_HOST:
-      return (uint64_t)(rates->copy_setup_ns + time_ns(bytes, rates->host_bytes_per_s));
+      occupy(engine, operation, self->copy_setup_ns, bytes * 1e9 / self->host_bytes_per_s, 1);
+      return to_host ? "copy to host" : "copy to device";
     case KIT_COPY_ON_DEVICE:  // Each byte is read and written.
-      return (uint64_t)(rates->copy_setup_ns + time_ns(2 * bytes, rates->memory_bytes_per_s));
-    case KIT_FILL:
-      return (uint64_t)(rates->copy_setup_ns + time_ns(bytes, rates->memory_bytes_per_s));
-    case KIT_LAUNCH:
-      return (uint64_t)launch_ns(rates, operation);
+      occupy(engine, operation, self->copy_setup_ns, 2e9 * bytes / self->memory_bytes_per_s, 1);
+      return "copy on device";
     default:
-      return 0;
+      occupy(engine, operation, self->copy_setup_ns, 1e9 * bytes / self->memory_bytes_per_s, 1);
+      return "copy on device";
   }
 }

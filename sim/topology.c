@@ -1,21 +1,28 @@
-// Links between the devices of a system: the shortest way, by the number of hops.
+// Links between the devices of a system: the shortest ways, by the number of links.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-enum { MOST_NODES = 2 * SIM_MOST_DEVICES, NAME_BYTES = 128 };
-
 typedef struct node {
-  char name[NAME_BYTES];
-  int hops;  // −1: not reached.
-  double bytes_per_s, latency_ns;
+  char name[SIM_NAME_BYTES];
+  double latency_ns;  // Of a switch.
 } node;
 
-typedef struct link {
-  char ends[2][NAME_BYTES];
-  double bytes_per_s, latency_ns;
-} link;
+typedef struct hop {  // How a device is reached from another.
+  int32_t link;       // The last link on the way; −1: none.
+  uint16_t hops;
+  float bytes_per_s;
+} hop;
+
+struct sim_topology {
+  uint32_t devices, node_count, link_count;
+  node *nodes;
+  sim_link *links;
+  uint32_t *first, *around;  // Links around a node: around[first[n]] … around[first[n + 1] − 1].
+  hop **from;                // Ways from a device to each node; made when they are asked for.
+};
 
 static double number(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
   char path[300];
@@ -25,12 +32,34 @@ static double number(const kit_hcd *hcd, const char *section, const char *id, co
   return value;
 }
 
-static int read_link(const kit_hcd *system, const char *id, link *out) {
-  char path[300];
-  snprintf(path, sizeof(path), "links.%s.ends", id);
-  if (!kit_hcd_list_item(system, path, 0, out->ends[0], NAME_BYTES) ||
-      !kit_hcd_list_item(system, path, 1, out->ends[1], NAME_BYTES)) {
-    return 0;
+static uint32_t count_ids(const kit_hcd *hcd, const char *section) {
+  char id[SIM_NAME_BYTES];
+  uint32_t count = 0;
+  for (size_t cursor = 0; kit_hcd_next_id(hcd, section, &cursor, id, sizeof(id));) {
+    ++count;
+  }
+  return count;
+}
+
+static int find_node(const sim_topology *self, const char *name, uint32_t *out) {
+  for (uint32_t i = 0; i < self->node_count; ++i) {
+    if (strcmp(self->nodes[i].name, name) == 0) {
+      *out = i;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int read_link(const sim_topology *self, const kit_hcd *system, const char *id,
+                     sim_link *out) {
+  char path[300], end[SIM_NAME_BYTES];
+  snprintf(path, sizeof(path), "links.%.120s.ends", id);
+  for (size_t i = 0; i < 2; ++i) {
+    if (!kit_hcd_list_item(system, path, i, end, sizeof(end)) ||
+        !find_node(self, end, &out->ends[i])) {
+      return 0;
+    }
   }
   double count = number(system, "links", id, "count");
   double payload = number(system, "links", id, "max_payload_bytes");
@@ -39,66 +68,178 @@ static int read_link(const kit_hcd *system, const char *id, link *out) {
   if (payload > 0) {
     out->bytes_per_s *= payload / (payload + header);
   }
+  out->bytes_per_s /= sim_options_now()->slow_link;
   out->latency_ns = number(system, "links", id, "latency_ns");
+  snprintf(path, sizeof(path), "links.%.120s.duplex", id);
+  const char *duplex = kit_hcd_text(system, path);
+  out->full_duplex = duplex == NULL || strcmp(duplex, "half") != 0;
+  out->ways[0].capacity = out->ways[1].capacity = 1;
+  snprintf(out->id, sizeof(out->id), "%.120s", id);
   return 1;
 }
 
-// The node of a name; a new one is not reached yet. NULL when there are too many.
-static node *find_node(node *nodes, size_t *count, const char *name) {
-  for (size_t i = 0; i < *count; ++i) {
-    if (strcmp(nodes[i].name, name) == 0) {
-      return &nodes[i];
+static void list_links_around(sim_topology *self) {
+  for (uint32_t i = 0; i < self->link_count; ++i) {
+    for (int end = 0; end < 2; ++end) {
+      ++self->first[self->links[i].ends[end] + 1];
     }
   }
-  if (*count == MOST_NODES) {
+  for (uint32_t n = 0; n < self->node_count; ++n) {
+    self->first[n + 1] += self->first[n];
+  }
+  uint32_t *next = calloc(self->node_count + 1u, sizeof(*next));
+  for (uint32_t i = 0; next != NULL && i < self->link_count; ++i) {
+    for (int end = 0; end < 2; ++end) {
+      uint32_t n = self->links[i].ends[end];
+      self->around[self->first[n] + next[n]++] = i;
+    }
+  }
+  free(next);
+}
+
+static void read_graph(sim_topology *self, const kit_hcd *system) {
+  char id[SIM_NAME_BYTES];
+  for (size_t cursor = 0; kit_hcd_next_id(system, "switches", &cursor, id, sizeof(id));) {
+    node *fresh = &self->nodes[self->node_count++];
+    snprintf(fresh->name, sizeof(fresh->name), "%s", id);
+    fresh->latency_ns = number(system, "switches", id, "latency_ns");
+  }
+  for (size_t cursor = 0; kit_hcd_next_id(system, "links", &cursor, id, sizeof(id));) {
+    if (read_link(self, system, id, &self->links[self->link_count])) {
+      ++self->link_count;
+    }
+  }
+  list_links_around(self);
+}
+
+sim_topology *sim_topology_create(const kit_hcd *system, const char *const *devices,
+                                  uint32_t count) {
+  sim_topology *self = calloc(1, sizeof(*self));
+  if (self == NULL) {
     return NULL;
   }
-  node *fresh = &nodes[(*count)++];
-  memset(fresh, 0, sizeof(*fresh));
-  snprintf(fresh->name, NAME_BYTES, "%s", name);
-  fresh->hops = -1;
-  return fresh;
+  uint32_t nodes = count + count_ids(system, "switches"), links = count_ids(system, "links");
+  self->devices = self->node_count = count;
+  self->nodes = calloc(nodes + 1u, sizeof(*self->nodes));
+  self->links = calloc(links + 1u, sizeof(*self->links));
+  self->first = calloc(nodes + 2u, sizeof(*self->first));
+  self->around = calloc(2 * links + 1u, sizeof(*self->around));
+  self->from = calloc(count + 1u, sizeof(*self->from));
+  if (self->nodes == NULL || self->links == NULL || self->first == NULL || self->around == NULL ||
+      self->from == NULL) {
+    sim_topology_free(self);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    snprintf(self->nodes[i].name, sizeof(self->nodes[i].name), "%s", devices[i]);
+  }
+  read_graph(self, system);
+  return self;
 }
 
-// Takes the way over one link when it is shorter, or as short and wider; tells whether it was
-// taken.
-static int relax(const kit_hcd *system, const node *from, node *to, const link *over) {
-  if (from->hops < 0) {
-    return 0;
+void sim_topology_free(sim_topology *self) {
+  if (self == NULL) {
+    return;
   }
-  double rate = from->hops == 0 || over->bytes_per_s < from->bytes_per_s ? over->bytes_per_s
-                                                                         : from->bytes_per_s;
-  int hops = from->hops + 1;
-  if (to->hops >= 0 && (hops > to->hops || (hops == to->hops && rate <= to->bytes_per_s))) {
-    return 0;
+  for (uint32_t i = 0; self->from != NULL && i < self->devices; ++i) {
+    free(self->from[i]);
   }
-  to->hops = hops;
-  to->bytes_per_s = rate;
-  to->latency_ns =
-      from->latency_ns + over->latency_ns + number(system, "switches", to->name, "latency_ns");
-  return 1;
+  free(self->from);
+  free(self->nodes);
+  free(self->links);
+  free(self->first);
+  free(self->around);
+  free(self);
 }
 
-sim_route sim_find_route(const kit_hcd *system, const char *from, const char *to) {
-  static _Thread_local node nodes[MOST_NODES];
-  size_t count = 0;
-  find_node(nodes, &count, from)->hops = 0;
-  find_node(nodes, &count, to);
-  for (int changed = 1; changed;) {
-    changed = 0;
-    char id[NAME_BYTES];
-    for (size_t cursor = 0; kit_hcd_next_id(system, "links", &cursor, id, sizeof(id));) {
-      link over;
-      if (!read_link(system, id, &over)) {
+uint32_t sim_topology_link_count(const sim_topology *self) {
+  return self == NULL ? 0 : self->link_count;
+}
+
+sim_link *sim_topology_link(sim_topology *self, uint32_t index) {
+  return &self->links[index];
+}
+
+static float narrower(float left, double right) {
+  return left == 0 || right < (double)left ? (float)right : left;
+}
+
+// Breadth first from one device; of ways with as many links the widest.
+static hop *search(const sim_topology *self, uint32_t from) {
+  hop *ways = calloc(self->node_count, sizeof(*ways));
+  uint32_t *queue = calloc(self->node_count, sizeof(*queue));
+  if (ways == NULL || queue == NULL) {
+    free(ways);
+    free(queue);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < self->node_count; ++i) {
+    ways[i].link = -1;
+  }
+  uint32_t head = 0, tail = 1;
+  queue[0] = from;
+  for (; head < tail; ++head) {
+    uint32_t here = queue[head];
+    for (uint32_t k = self->first[here]; k < self->first[here + 1]; ++k) {
+      const sim_link *link = &self->links[self->around[k]];
+      uint32_t there = link->ends[link->ends[0] == here];
+      uint16_t hops = (uint16_t)(ways[here].hops + 1);
+      float rate = narrower(ways[here].bytes_per_s, link->bytes_per_s);
+      if (there == from || (ways[there].link >= 0 &&
+                            (hops > ways[there].hops || rate <= ways[there].bytes_per_s))) {
         continue;
       }
-      node *first = find_node(nodes, &count, over.ends[0]);
-      node *second = find_node(nodes, &count, over.ends[1]);
-      if (first != NULL && second != NULL) {
-        changed |= relax(system, first, second, &over) | relax(system, second, first, &over);
+      if (ways[there].link < 0) {
+        queue[tail++] = there;
       }
+      ways[there] = (hop){(int32_t)self->around[k], hops, rate};
     }
   }
-  const node *end = find_node(nodes, &count, to);
-  return (sim_route){end->hops >= 0, end->bytes_per_s, end->latency_ns};
+  free(queue);
+  return ways;
+}
+
+// The table is made under the caller's lock or at start; see port.c.
+static const hop *ways_from(const sim_topology *self, uint32_t from) {
+  if (self->from[from] == NULL) {
+    self->from[from] = search(self, from);
+  }
+  return self->from[from];
+}
+
+sim_route sim_topology_route(const sim_topology *self, uint32_t from, uint32_t to) {
+  sim_route route = {0, 0, 0};
+  const hop *ways = self == NULL || from == to ? NULL : ways_from(self, from);
+  if (ways == NULL || ways[to].link < 0) {
+    return route;
+  }
+  for (uint32_t at = to; at != from;) {
+    const sim_link *link = &self->links[ways[at].link];
+    if (route.bytes_per_s == 0 || link->bytes_per_s < route.bytes_per_s) {
+      route.bytes_per_s = link->bytes_per_s;
+    }
+    route.latency_ns += link->latency_ns + self->nodes[at].latency_ns;
+    at = link->ends[link->ends[0] == at];
+  }
+  route.exists = 1;
+  return route;
+}
+
+uint32_t sim_topology_ways(sim_topology *self, uint32_t from, uint32_t to, sim_resource **out,
+                           const char **out_names, uint32_t room) {
+  const hop *ways = self == NULL || from == to ? NULL : ways_from(self, from);
+  uint32_t count = 0;
+  if (ways == NULL || ways[to].link < 0) {
+    return 0;
+  }
+  for (uint32_t at = to; at != from;) {
+    sim_link *link = &self->links[ways[at].link];
+    uint32_t before = link->ends[link->ends[0] == at];
+    if (count < room) {
+      out[count] = &link->ways[link->full_duplex && link->ends[0] != before];
+      out_names[count++] = link->id;
+    }
+    at = before;
+  }
+  return count;
 }

@@ -21,14 +21,14 @@ void kit_raise(_Atomic uint64_t *value, uint64_t at_least) {
 
 uint64_t kit_device_now(kit_device *device) {
   const kit_hooks *hooks = &kit_the_port()->hooks;
-  if (hooks->duration_ns != NULL) {
+  if (kit_clock_is_virtual()) {
     return atomic_load(&device->latest_ns);
   }
   return hooks->now_ns != NULL ? hooks->now_ns(device) : kit_monotonic_ns();
 }
 
 void kit_device_saw(kit_device *device, uint64_t stamp_ns) {
-  if (kit_the_port()->hooks.duration_ns != NULL) {
+  if (kit_clock_is_virtual()) {
     kit_raise(&device->seen_ns, stamp_ns);
   }
 }

@@ -76,6 +76,7 @@ typedef struct kit_operation {
   uint64_t ready_ns;  // Virtual clock: not before this time.
   uint64_t begin_ns;  // On the device's clock.
   uint64_t end_ns;
+  uint32_t planned;  // Virtual clock: the two times are known.
 } kit_operation;
 
 // What a device is. Texts live until shutdown.
@@ -110,6 +111,11 @@ typedef struct kit_hooks {
   uint64_t (*now_ns)(kit_device *device);
   // A virtual clock: how long the operation takes. NULL: times are real.
   uint64_t (*duration_ns)(kit_device *device, const kit_operation *operation);
+  // A virtual clock with things that operations share: sets begin_ns and end_ns, begin_ns at least
+  // the value it finds. Instead of duration_ns. Called once an operation (copy, fill, launch) when
+  // the times of all that it waits for are known: at its enqueue, unless it stands behind an event
+  // of the host. `stream` is the stream's handle.
+  void (*plan)(kit_device *device, uint64_t stream, kit_operation *operation);
   // device.peer_info: HAL_OK, or HAL_ERROR_NOT_FOUND for a key that the port does not know.
   int32_t (*peer_info)(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value);
   // Native executor: with `submit` a stream has no thread. The kit hands operations to the
@@ -179,6 +185,12 @@ void kit_host_threads(uint32_t count);
 void kit_host_hooks(const vil_hooks *hooks);
 
 uint64_t kit_monotonic_ns(void);
+
+// Binds a launch without enqueueing it and calls `visit` with what vil_launch_bind wrote. Buffers
+// need no memory: of a reference only `bytes` counts. The launch's status, or that of `visit`.
+int32_t kit_launch_preview(hal_kernel kernel, const hal_launch_desc *desc,
+                           int32_t (*visit)(void *context, kit_device *device, const void *launch),
+                           void *context);
 
 // ---- Table-ready functions ----
 

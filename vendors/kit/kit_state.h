@@ -73,6 +73,7 @@ struct kit_point {
   int32_t status;         // These four are set before `done`.
   uint64_t operation_id;
   uint64_t stamp_ns;
+  _Atomic uint64_t planned_ns;  // Virtual clock: 1 + the time that the record will have; 0: unknown.
   char *text;
   uint64_t stream, place_id;  // Whose operation completes it: handle and number; 0 for the host.
 };
@@ -194,6 +195,8 @@ struct kit_stream {
   uint64_t failed_at_ns;
   char failed_text[512];
   _Atomic uint64_t now_ns;  // End of the last operation on the device's clock.
+  _Atomic uint64_t planned_ns;  // Virtual clock: end of the last operation with a time,
+  _Atomic uint64_t planned_id;  // and its number.
   uint64_t written;         // Places written; the producer's.
   bool has_thread;          // Guarded by lock: it is started when there is work for it.
   kit_cursor writer;
@@ -231,6 +234,11 @@ void kit_execute(kit_stream *stream, kit_place *place);  // Does one operation t
 // Counts an operation as finished: failure, times, profile, point, references.
 void kit_finish_operation(kit_stream *stream, kit_place *place, int32_t status, uint64_t failed_id,
                           const char *text);
+
+// ---- clock.c: times of a virtual clock ----
+bool kit_clock_is_virtual(void);
+void kit_clock_enqueue(kit_stream *stream, kit_operation *operation);  // With the stream locked.
+void kit_clock_finish(kit_stream *stream, kit_operation *operation, bool ran);
 
 // ---- queue_thread.c, queue_native.c ----
 int32_t kit_thread_start(kit_stream *stream);

@@ -35,7 +35,7 @@ int32_t kit_profile_clock(hal_device handle, hal_clock *out_clock) {
   hal_clock clock = {.host_ns = kit_monotonic_ns()};
   clock.device_ns = kit_device_now(device);
   clock.uncertainty_ns = kit_monotonic_ns() - clock.host_ns;
-  clock.domain = kit_the_port()->hooks.duration_ns != NULL ? HAL_CLOCK_VIRTUAL : HAL_CLOCK_REAL;
+  clock.domain = kit_clock_is_virtual() ? HAL_CLOCK_VIRTUAL : HAL_CLOCK_REAL;
   kit_write_out(out_clock, &clock, sizeof(clock));
   kit_release(device);
   return HAL_OK;

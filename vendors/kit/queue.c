@@ -192,6 +192,7 @@ int32_t kit_enqueue_end(kit_stream *stream, kit_place *place) {
   if (operation->kind == KIT_RECORD) {
     operation->point->place_id = operation->id;
   }
+  kit_clock_enqueue(stream, operation);
   atomic_store(&stream->enqueued, operation->id);
   if (place == &stream->direct) {
     hal_error saved;
@@ -224,14 +225,8 @@ static void fail_stream(kit_stream *stream, int32_t status, uint64_t failed_id, 
 // Sets the operation's two times and moves the stream's clock.
 static void stamp(kit_stream *stream, kit_operation *operation, bool ran) {
   kit_device *device = stream->object.device;
-  uint64_t (*duration_ns)(kit_device *, const kit_operation *) = kit_the_port()->hooks.duration_ns;
-  if (duration_ns != NULL) {
-    uint64_t begin = atomic_load_explicit(&stream->now_ns, memory_order_relaxed);
-    begin = begin < operation->ready_ns ? operation->ready_ns : begin;
-    operation->begin_ns = begin;
-    operation->end_ns = begin + (ran ? duration_ns(device, operation) : 0);
-    atomic_store_explicit(&stream->now_ns, operation->end_ns, memory_order_relaxed);
-    kit_raise(&device->latest_ns, operation->end_ns);
+  if (kit_clock_is_virtual()) {
+    kit_clock_finish(stream, operation, ran);
   } else if (operation->kept != 0 && operation->end_ns == 0) {
     operation->end_ns = kit_device_now(device);
   }
@@ -277,7 +272,7 @@ void kit_execute(kit_stream *stream, kit_place *place) {
   int32_t status = HAL_OK;
   uint64_t failed_id = operation->id;
   const char *text = "";
-  if ((operation->kept & KIT_KEEP_PROFILE) != 0 && kit_the_port()->hooks.duration_ns == NULL) {
+  if ((operation->kept & KIT_KEEP_PROFILE) != 0 && !kit_clock_is_virtual()) {
     operation->begin_ns = kit_device_now(stream->object.device);
   }
   if (atomic_load_explicit(&stream->failed, memory_order_relaxed) != HAL_OK) {

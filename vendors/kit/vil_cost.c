@@ -388,3 +388,7 @@ const char *vil_bound_name(uint32_t bound) {
                                       "scalar",  "order",  "memory",  "cache"};
   return bound < sizeof(names) / sizeof(names[0]) ? names[bound] : "unknown";
 }
+
+uint32_t vil_cost_cores(const vil_cost *cost) {
+  return cost->cores;
+}

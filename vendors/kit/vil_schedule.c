@@ -279,7 +279,7 @@ static uint32_t busiest(const vil_cost *cost, const double *busy, double cores, 
 }
 
 static void add_roofs(const classes *all, const double *total, double core_ns, double active,
-                      double cores, vil_schedule *out) {
+                      double cores, double *longest_ns, vil_schedule *out) {
   const vil_cost *cost = all->cost;
   double moved = memory_bytes(all, total, active);
   double asked = total[VIL_WORK_LOADED] + total[VIL_WORK_STORED];
@@ -287,7 +287,8 @@ static void add_roofs(const classes *all, const double *total, double core_ns, d
   double cache_ns = cost->cache_bytes_per_ns > 0 ? asked / cost->cache_bytes_per_ns : 0;
   double shared_ns = fmax(memory_ns, cache_ns);
   double step_ns = fmax(core_ns, shared_ns) + cost->wait_share * fmin(core_ns, shared_ns);
-  if (step_ns > out->time_ns - out->overhead_ns) {
+  if (step_ns > *longest_ns) {
+    *longest_ns = step_ns;
     out->bound = core_ns >= shared_ns ? busiest(cost, total, cores, core_ns)
                  : memory_ns >= cache_ns ? VIL_BOUND_MEMORY
                                          : VIL_BOUND_CACHE;
@@ -317,9 +318,6 @@ static void run_class(classes *all, fleet *cores, uint32_t class, uint64_t count
 
 static void schedule_pieces(classes *all, fleet *cores, double share, double *total) {
   const vil_step *step = all->step;
-  piece pieces[3][2 * MOST_PIECES + 1];
-  uint32_t counts[3];
-  for (int axis = 0; axis < 3; ++axis) counts[axis] = split_axis(all, axis, pieces[axis]);
   if (step->programs <= FEW_PROGRAMS) {
     for (uint64_t n = 0; n < step->programs; ++n) {
       uint64_t x = n % step->grid[0], y = n / step->grid[0] % step->grid[1];
@@ -328,6 +326,9 @@ static void schedule_pieces(classes *all, fleet *cores, double share, double *to
     }
     return;
   }
+  piece pieces[3][2 * MOST_PIECES + 1];
+  uint32_t counts[3];
+  for (int axis = 0; axis < 3; ++axis) counts[axis] = split_axis(all, axis, pieces[axis]);
   for (uint32_t z = 0; z < counts[2]; ++z) {
     for (uint32_t y = 0; y < counts[1]; ++y) {
       for (uint32_t x = 0; x < counts[0]; ++x) {
@@ -340,7 +341,8 @@ static void schedule_pieces(classes *all, fleet *cores, double share, double *to
   }
 }
 
-static int32_t schedule_step(const vil_cost *cost, const vil_step *step, vil_schedule *out) {
+static int32_t schedule_step(const vil_cost *cost, const vil_step *step, double *longest_ns,
+                             vil_schedule *out) {
   if (step->programs == 0) return HAL_OK;
   classes all = {.cost = cost, .step = step, .assumed = &out->assumed};
   all.scheduler = vil_scheduler_create(cost, step, &out->assumed);
@@ -359,7 +361,8 @@ static int32_t schedule_step(const vil_cost *cost, const vil_step *step, vil_sch
   fleet cores = {.slots = {slots}, .groups = 1, .total = slots};
   schedule_pieces(&all, &cores, (double)share, total);
   double used = fmin(cost->cores, (double)slots);
-  add_roofs(&all, total, cores.free_ns[cores.groups - 1], (double)slots, used, out);
+  add_roofs(&all, total, cores.free_ns[cores.groups - 1], (double)slots, used, longest_ns,
+            out);
   out->programs += step->programs;
   out->classes += all.count;
   out->cores_used = used > out->cores_used ? (uint32_t)used : out->cores_used;
@@ -371,11 +374,12 @@ static int32_t schedule_step(const vil_cost *cost, const vil_step *step, vil_sch
 int32_t vil_schedule_launch(const vil_cost *cost, const void *storage, vil_schedule *out) {
   const vil_launch *launch = storage;
   *out = (vil_schedule){0};
+  double longest_ns = 0;
   int32_t status = HAL_OK;
   for (uint32_t i = 0; i < launch->step_count && status == HAL_OK; ++i) {
     out->overhead_ns += cost->launch_ns;
     out->time_ns += cost->launch_ns;
-    status = schedule_step(cost, &launch->steps[i], out);
+    status = schedule_step(cost, &launch->steps[i], &longest_ns, out);
   }
   return status;
 }

@@ -60,6 +60,7 @@ typedef struct vil_schedule {
 // the number of rates that stand for others that are absent.
 vil_cost *vil_cost_create(const kit_hcd *hcd, uint32_t *out_guesses, char *reason, size_t capacity);
 void vil_cost_free(vil_cost *cost);
+uint32_t vil_cost_cores(const vil_cost *cost);
 
 // Schedules what vil_launch_bind wrote. Buffers' bytes count, their content is never read.
 // HAL_OK or HAL_ERROR_OUT_OF_MEMORY.
