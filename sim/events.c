@@ -136,8 +136,8 @@ int32_t sim_all_reduce(sim_topology *system, const sim_ring_links *links, uint32
                     "%u, %g bytes",
                     ranks, algorithm, bytes);
   }
-  plane p = {.system = system, .ring = links, .ranks = ranks, .bytes = bytes,
-             .algorithm = algorithm};
+  plane p = {
+      .system = system, .ring = links, .ranks = ranks, .bytes = bytes, .algorithm = algorithm};
   p.steps = 2 * (ranks - 1);
   for (uint32_t reach = 1; algorithm == SIM_DOUBLING && reach <= ranks; reach *= 2) {
     p.steps = reach == 1 ? 0 : p.steps + 1;

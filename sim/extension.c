@@ -18,12 +18,31 @@ static int32_t write_schedule(void *context, kit_device *device, const void *lau
   if (status != HAL_OK) {
     return kit_fail(status, "no host memory for a schedule");
   }
-  double numbers[SIM_PREDICTION_COUNT] = {
-      s.time_ns, s.overhead_ns, s.core_ns, s.memory_ns, s.cache_ns, s.busy_ns[1], s.busy_ns[2],
-      s.busy_ns[3], s.busy_ns[4], s.busy_ns[5], s.loaded_bytes, s.stored_bytes, s.memory_bytes,
-      s.macs, s.vector_elements, s.instructions, (double)s.programs, s.classes, s.cores_used,
-      s.bound, s.assumed.open_counts, s.assumed.open_branches, s.assumed.sampled_axes,
-      s.assumed.mean_loops, sim_device_guesses(index)};
+  double numbers[SIM_PREDICTION_COUNT] = {s.time_ns,
+                                          s.overhead_ns,
+                                          s.core_ns,
+                                          s.memory_ns,
+                                          s.cache_ns,
+                                          s.busy_ns[1],
+                                          s.busy_ns[2],
+                                          s.busy_ns[3],
+                                          s.busy_ns[4],
+                                          s.busy_ns[5],
+                                          s.loaded_bytes,
+                                          s.stored_bytes,
+                                          s.memory_bytes,
+                                          s.macs,
+                                          s.vector_elements,
+                                          s.instructions,
+                                          (double)s.programs,
+                                          s.classes,
+                                          s.cores_used,
+                                          s.bound,
+                                          s.assumed.open_counts,
+                                          s.assumed.open_branches,
+                                          s.assumed.sampled_axes,
+                                          s.assumed.mean_loops,
+                                          sim_device_guesses(index)};
   uint32_t count = out->capacity < SIM_PREDICTION_COUNT ? out->capacity : SIM_PREDICTION_COUNT;
   memcpy(out->numbers, numbers, count * sizeof(*numbers));
   return HAL_OK;
@@ -35,9 +54,8 @@ static int32_t predict(hal_kernel kernel, const hal_launch_desc *desc, uint32_t 
   return kit_launch_preview(kernel, desc, write_schedule, &out);
 }
 
-static int32_t all_reduce(uint32_t ranks, double bytes, uint32_t algorithm,
-                          double link_bytes_per_s, double link_latency_ns, double *out_ns,
-                          double *out_events) {
+static int32_t all_reduce(uint32_t ranks, double bytes, uint32_t algorithm, double link_bytes_per_s,
+                          double link_latency_ns, double *out_ns, double *out_events) {
   if (link_bytes_per_s != 0) {
     sim_ring_links links = {link_bytes_per_s / sim_options_now()->slow_link, link_latency_ns};
     return sim_all_reduce(NULL, &links, ranks, bytes, algorithm, out_ns, out_events);
@@ -53,7 +71,7 @@ int32_t sim_get_extension(const char *name, uint32_t version, const void **out_t
                       : strcmp(name, "sim.collective") == 0 ? (const void *)&collective_table
                                                             : NULL;
   if (table == NULL || version != 1) {
-    return kit_fail(HAL_ERROR_UNSUPPORTED,
+    return kit_fail(HAL_ERROR_NOT_FOUND,
                     "there is no extension '%.100s' in version %u; sim.schedule and "
                     "sim.collective exist in version 1",
                     name, version);

@@ -80,8 +80,8 @@ static int32_t read_checks(uint32_t *out) {
 
 static int32_t read_faults(sim_options *out) {
   int32_t status = read_count("fault_out_of_memory_after", 0, &out->out_of_memory_after);
-  status = status != HAL_OK ? status : read_count("fault_device_lost_after", 0,
-                                                  &out->lose_device_after);
+  status =
+      status != HAL_OK ? status : read_count("fault_device_lost_after", 0, &out->lose_device_after);
   status = status != HAL_OK ? status : read_count("fault_kernel", 1, &out->fail_kernel);
   status = status != HAL_OK ? status : read_count("fault_dead_rank", 0, &out->dead_rank);
   status = status != HAL_OK ? status : read_count("fault_late_ns", 0, &out->late_ns);

@@ -23,8 +23,8 @@ int32_t sim_system_all_reduce(uint32_t ranks, double bytes, uint32_t algorithm, 
                     sim_the_system.topology == NULL ? 0 : sim_the_system.count, ranks);
   }
   pthread_mutex_lock(&sim_the_system.lock);
-  int32_t status = sim_all_reduce(sim_the_system.topology, NULL, ranks, bytes, algorithm, out_ns,
-                                  out_events);
+  int32_t status =
+      sim_all_reduce(sim_the_system.topology, NULL, ranks, bytes, algorithm, out_ns, out_events);
   pthread_mutex_unlock(&sim_the_system.lock);
   return status;
 }
@@ -76,10 +76,24 @@ static void plan_peer_copy(uint64_t stream, uint32_t device, kit_operation *oper
 }
 
 static const char *operation_name(const kit_operation *operation) {
-  static const char *const names[] = {"", "copy to device", "copy to host", "copy on device",
-                                      "copy between devices", "fill"};
+  static const char *const names[] = {
+      "", "copy to device", "copy to host", "copy on device", "copy between devices", "fill"};
   return operation->kind == KIT_LAUNCH ? vil_kernel_name(kit_kernel_vil(operation->kernel))
                                        : names[operation->kind <= KIT_FILL ? operation->kind : 0];
+}
+
+// A device that is opened again starts its clock at 0: what the opening before it took is over.
+static void begin_session(sim_chip *chip, uint64_t session) {
+  if (chip->session == session) {
+    return;
+  }
+  if (chip->session != 0) {
+    sim_topology_reset(sim_the_system.topology);
+  }
+  chip->session = session;
+  sim_resource_reset(&chip->timing.cores);
+  sim_resource_reset(&chip->timing.copies[0]);
+  sim_resource_reset(&chip->timing.copies[1]);
 }
 
 void sim_plan(kit_device *device, uint64_t stream, kit_operation *operation) {
@@ -87,6 +101,7 @@ void sim_plan(kit_device *device, uint64_t stream, kit_operation *operation) {
   uint32_t index = kit_device_index(device);
   vil_schedule launch = {0};
   pthread_mutex_lock(&sim_the_system.lock);
+  begin_session(&sim_the_system.chips[index], kit_device_handle(device));
   const char *track = NULL;
   if (operation->kind == KIT_COPY_PEER) {
     plan_peer_copy(stream, index, operation);

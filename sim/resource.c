@@ -28,6 +28,11 @@ static int is_free(const sim_resource *self, uint64_t begin_ns, uint64_t end_ns,
   return 1;
 }
 
+void sim_resource_reset(sim_resource *self) {
+  self->count = 0;
+  self->floor_ns = 0;
+}
+
 uint64_t sim_resource_fit(const sim_resource *self, uint64_t earliest_ns, uint64_t duration_ns,
                           uint32_t amount) {
   uint64_t begin = later(earliest_ns, self->floor_ns);

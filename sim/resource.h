@@ -20,6 +20,7 @@ typedef struct sim_resource {
   sim_use uses[SIM_KEPT_USES];
 } sim_resource;
 
+void sim_resource_reset(sim_resource *self);
 // The first time, at or after `earliest_ns`, from which `amount` units are free for `duration_ns`.
 uint64_t sim_resource_fit(const sim_resource *self, uint64_t earliest_ns, uint64_t duration_ns,
                           uint32_t amount);

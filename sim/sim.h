@@ -22,12 +22,12 @@ typedef struct sim_options {
   double deadlock_s;
   char trace[1024];  // Path, or empty.
   // Faults; a negative count means never.
-  int64_t out_of_memory_after;   // Allocations that still succeed.
-  int64_t lose_device_after;     // Operations that still run.
-  int64_t fail_kernel;           // 1-based number of the launch that fails; 0 never.
-  int64_t dead_rank;             // Device whose transfers with others fail.
-  int64_t late_ns, late_ms;      // Later completion: virtual, and real.
-  double slow_link;              // Divides the bandwidth of every link.
+  int64_t out_of_memory_after;  // Allocations that still succeed.
+  int64_t lose_device_after;    // Operations that still run.
+  int64_t fail_kernel;          // 1-based number of the launch that fails; 0 never.
+  int64_t dead_rank;            // Device whose transfers with others fail.
+  int64_t late_ns, late_ms;     // Later completion: virtual, and real.
+  double slow_link;             // Divides the bandwidth of every link.
 } sim_options;
 // HAL_OK, or HAL_ERROR_INVALID_VALUE and a text that names the option.
 int32_t sim_options_read(sim_options *out);
@@ -47,6 +47,7 @@ sim_topology *sim_topology_create(const kit_hcd *system, const char *const *devi
                                   uint32_t count);
 void sim_topology_free(sim_topology *self);
 uint32_t sim_topology_link_count(const sim_topology *self);
+void sim_topology_reset(sim_topology *self);  // No link is in use any more.
 sim_link *sim_topology_link(sim_topology *self, uint32_t index);
 
 // The way between two devices: with the fewest links, then the widest.

@@ -14,6 +14,7 @@ typedef struct sim_chip {
   const kit_hcd *hcd;
   uint64_t memory_bytes, alignment_bytes;
   sim_timing timing;
+  uint64_t session;  // Handle of the opening whose clock the times follow.
 } sim_chip;
 
 typedef struct sim_system {
@@ -24,7 +25,6 @@ typedef struct sim_system {
   int64_t allocations, operations, launches;
 } sim_system;
 extern sim_system sim_the_system;
-
 
 // ---- work.c, plan.c: the kit's hooks ----
 int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,

@@ -99,8 +99,7 @@ static const char *plan_launch(sim_timing *self, kit_operation *operation,
   return "cores";
 }
 
-const char *sim_timing_plan(sim_timing *self, kit_operation *operation,
-                            vil_schedule *out_launch) {
+const char *sim_timing_plan(sim_timing *self, kit_operation *operation, vil_schedule *out_launch) {
   double bytes =
       (double)(operation->target.bytes > operation->source.bytes ? operation->target.bytes
                                                                  : operation->source.bytes);

@@ -160,6 +160,13 @@ sim_link *sim_topology_link(sim_topology *self, uint32_t index) {
   return &self->links[index];
 }
 
+void sim_topology_reset(sim_topology *self) {
+  for (uint32_t i = 0; i < sim_topology_link_count(self); ++i) {
+    sim_resource_reset(&self->links[i].ways[0]);
+    sim_resource_reset(&self->links[i].ways[1]);
+  }
+}
+
 static float narrower(float left, double right) {
   return left == 0 || right < (double)left ? (float)right : left;
 }
@@ -185,8 +192,8 @@ static hop *search(const sim_topology *self, uint32_t from) {
       uint32_t there = link->ends[link->ends[0] == here];
       uint16_t hops = (uint16_t)(ways[here].hops + 1);
       float rate = narrower(ways[here].bytes_per_s, link->bytes_per_s);
-      if (there == from || (ways[there].link >= 0 &&
-                            (hops > ways[there].hops || rate <= ways[there].bytes_per_s))) {
+      if (there == from ||
+          (ways[there].link >= 0 && (hops > ways[there].hops || rate <= ways[there].bytes_per_s))) {
         continue;
       }
       if (ways[there].link < 0) {

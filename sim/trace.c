@@ -1,5 +1,5 @@
-// A timeline in the trace event format (Chrome, Perfetto): a process a device, a track a stream, and
-// a track for the cores, each engine, the copy engines and each link.
+// A timeline in the trace event format (Chrome, Perfetto): a process a device, a track a stream,
+// and a track for the cores, each engine, the copy engines and each link.
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -65,7 +65,10 @@ void sim_trace_add(uint32_t device, uint64_t stream, const char *name, const cha
   pthread_mutex_lock(&timeline.lock);
   if (make_room()) {
     span *fresh = &timeline.spans[timeline.count++];
-    *fresh = (span){.begin_ns = begin_ns, .end_ns = end_ns, .stream = stream, .device = device,
+    *fresh = (span){.begin_ns = begin_ns,
+                    .end_ns = end_ns,
+                    .stream = stream,
+                    .device = device,
                     .track = track_number(track)};
     snprintf(fresh->name, sizeof(fresh->name), "%.47s", name);
     if (launch != NULL) {

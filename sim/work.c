@@ -4,7 +4,7 @@
 #include "system.h"
 
 int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
-                       kit_allocation *out) {
+                    kit_allocation *out) {
   const sim_options *options = sim_options_now();
   pthread_mutex_lock(&sim_the_system.lock);
   int64_t number = ++sim_the_system.allocations;

@@ -38,8 +38,7 @@ static void plan(kit_stream *stream, kit_operation *operation) {
 }
 
 void kit_clock_enqueue(kit_stream *stream, kit_operation *operation) {
-  if (kit_the_port()->hooks.plan == NULL ||
-      atomic_load(&stream->planned_id) + 1 != operation->id) {
+  if (kit_the_port()->hooks.plan == NULL || atomic_load(&stream->planned_id) + 1 != operation->id) {
     return;
   }
   if (operation->kind == KIT_WAIT && operation->point != NULL) {

@@ -9,6 +9,10 @@ uint32_t kit_device_index(const kit_device *device) {
   return device->index;
 }
 
+uint64_t kit_device_handle(const kit_device *device) {
+  return device->object.handle;
+}
+
 const kit_hcd *kit_device_hcd(const kit_device *device) {
   return device->chip->hcd;
 }

@@ -159,6 +159,7 @@ const kit_hcd *kit_host_hcd(void);
 const char *kit_option(const char *key, const char *environment, char *out, size_t capacity);
 
 uint32_t kit_device_index(const kit_device *device);
+uint64_t kit_device_handle(const kit_device *device);  // Of this opening.
 const kit_hcd *kit_device_hcd(const kit_device *device);  // With the overlay.
 kit_device *kit_memory_device(const kit_memory *memory);
 kit_allocation *kit_memory_allocation(kit_memory *memory);

@@ -90,10 +90,10 @@ static void read_vector(reading *r, const char *id, const char *section, const c
   double per_ns = cycles_per_ns(r->hcd, unit);
   double count = fmax(number(r->hcd, "compute", id, "count"), 1);
   uint32_t dtype = dtype_number(text(r->hcd, section, operation, "dtype"));
-  vil_lanes lanes = {.per_ns = number(r->hcd, section, operation, "lanes_per_cycle") * per_ns *
-                               instances(r->hcd, unit, r->core) * count,
-                     .latency_ns =
-                         cycles_ns(number(r->hcd, section, operation, "latency_cycles"), per_ns)};
+  vil_lanes lanes = {
+      .per_ns = number(r->hcd, section, operation, "lanes_per_cycle") * per_ns *
+                instances(r->hcd, unit, r->core) * count,
+      .latency_ns = cycles_ns(number(r->hcd, section, operation, "latency_cycles"), per_ns)};
   char path[512];
   snprintf(path, sizeof(path), "%s.%s.classes", section, operation);
   for (uint32_t class = 0; class < VIL_CLASS_COUNT; ++class) {
@@ -143,8 +143,8 @@ static void read_compute(reading *r) {
         read_product(r, id, section, operation);
       } else if (strcmp(kind, "scalar") == 0) {
         const char *unit = text(r->hcd, "compute", id, "unit");
-        double rate = number(r->hcd, section, operation, "lanes_per_cycle") *
-                      cycles_per_ns(r->hcd, unit);
+        double rate =
+            number(r->hcd, section, operation, "lanes_per_cycle") * cycles_per_ns(r->hcd, unit);
         r->cost->issue_ns = rate > 0 ? 1 / rate : 0;
       } else {
         read_vector(r, id, section, operation);
@@ -195,9 +195,8 @@ static void complete_products(reading *r) {
         *product = r->cost->products[wide][wide];
       } else {
         vil_lanes lanes = r->cost->lanes[VIL_CLASS_MUL][wide];
-        *product = (vil_product){.macs_per_ns = lanes.per_ns,
-                                 .latency_ns = lanes.latency_ns,
-                                 .shape = {1, 1, 1}};
+        *product = (vil_product){
+            .macs_per_ns = lanes.per_ns, .latency_ns = lanes.latency_ns, .shape = {1, 1, 1}};
       }
       ++r->guesses;
     }
@@ -218,12 +217,11 @@ static void read_paths(reading *r) {
     double per_ns = cycles_per_ns(r->hcd, engine);
     double burst = number(r->hcd, "paths", id, "min_burst_bytes");
     const char *source = text(r->hcd, "paths", id, "from");
-    vil_path path = {
-        .bytes_per_ns = number(r->hcd, "paths", id, "bytes_per_cycle") * per_ns *
-                        instances(r->hcd, engine, r->core),
-        .setup_ns = cycles_ns(number(r->hcd, "paths", id, "setup_cycles"), per_ns),
-        .latency_ns = memory_latency(r->hcd, source),
-        .burst_bytes = burst >= 1 && burst < 1e9 ? (uint32_t)burst : 1};
+    vil_path path = {.bytes_per_ns = number(r->hcd, "paths", id, "bytes_per_cycle") * per_ns *
+                                     instances(r->hcd, engine, r->core),
+                     .setup_ns = cycles_ns(number(r->hcd, "paths", id, "setup_cycles"), per_ns),
+                     .latency_ns = memory_latency(r->hcd, source),
+                     .burst_bytes = burst >= 1 && burst < 1e9 ? (uint32_t)burst : 1};
     for (uint32_t from = 0; from < VIL_SPACES; ++from) {
       for (uint32_t to = 0; to < VIL_SPACES; ++to) {
         if (strcmp(space_memory(r->hcd, from), source) == 0 &&
@@ -249,8 +247,8 @@ static void complete_paths(reading *r) {
     }
   }
   vil_lanes move = r->cost->lanes[VIL_CLASS_MOVE][HAL_DTYPE_F32];
-  vil_path inside = {.bytes_per_ns = 4 * move.per_ns, .latency_ns = move.latency_ns,
-                     .burst_bytes = 1};
+  vil_path inside = {
+      .bytes_per_ns = 4 * move.per_ns, .latency_ns = move.latency_ns, .burst_bytes = 1};
   for (uint32_t from = 0; from < VIL_SPACES; ++from) {
     for (uint32_t to = 0; to < VIL_SPACES; ++to) {
       vil_path *path = &r->cost->paths[from][to];
@@ -298,25 +296,25 @@ static void read_engines(reading *r) {
 
 // The keys without which every time would be a guess; 1 when all are there.
 static int has_needs(const reading *r, char *reason, size_t capacity) {
-  char missing[300] = "";
+  char missing[500] = "", keys[4][200];
   size_t at = 0;
-  const struct {
-    int there;
-    const char *key;
-  } needs[] = {
-      {r->cost->memory_bytes_per_ns > 0, "memory.ID.bandwidth_bytes_per_s of execution.buffers"},
-      {r->cost->lanes[VIL_CLASS_ADD][HAL_DTYPE_F32].per_ns > 0,
-       "compute.ID.operations with f32 and the class add"},
-      {r->cost->cores > 0, "units.ID.count of execution.core"},
-      {cycles_per_ns(r->hcd, r->core) > 0, "clocks.ID.sustained_hz of execution.core"}};
-  for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); ++i) {
-    if (!needs[i].there && at < sizeof(missing) - 1) {
-      at += (size_t)snprintf(missing + at, sizeof(missing) - at, "%s%s", at == 0 ? "" : "; ",
-                             needs[i].key);
+  snprintf(keys[0], sizeof(keys[0]), "memory.%.100s.bandwidth_bytes_per_s",
+           space_memory(r->hcd, 0));
+  snprintf(keys[1], sizeof(keys[1]), "compute.ID.operations.ID with f32 and the class add");
+  snprintf(keys[2], sizeof(keys[2]), "units.%.100s.count", r->core);
+  snprintf(keys[3], sizeof(keys[3]), "clocks.ID.sustained_hz of units.%.100s", r->core);
+  const int there[] = {r->cost->memory_bytes_per_ns > 0,
+                       r->cost->lanes[VIL_CLASS_ADD][HAL_DTYPE_F32].per_ns > 0, r->cost->cores > 0,
+                       cycles_per_ns(r->hcd, r->core) > 0};
+  for (size_t i = 0; i < 4; ++i) {
+    if (!there[i] && at < sizeof(missing) - 1) {
+      at += (size_t)snprintf(missing + at, sizeof(missing) - at, "%s%s", at == 0 ? "" : ", ",
+                             keys[i]);
     }
   }
   if (at != 0 && reason != NULL) {
-    snprintf(reason, capacity, "timing needs keys that the chip's description lacks: %s", missing);
+    snprintf(reason, capacity, "the chip's description lacks %s; without it every time is a guess",
+             missing);
   }
   return at == 0;
 }
@@ -338,10 +336,8 @@ vil_cost *vil_cost_create(const kit_hcd *hcd, uint32_t *out_guesses, char *reaso
     if (reason != NULL) {
       snprintf(reason, capacity, "%s",
                cost == NULL   ? "no host memory for a cost table"
-               : core == NULL ? "timing needs a key that the chip's description lacks: "
-                                "execution.core"
-                              : "timing needs a key that the chip's description lacks: "
-                                "execution.buffers");
+               : core == NULL ? "the chip's description lacks execution.core"
+                              : "the chip's description lacks execution.buffers");
     }
     free(cost);
     return NULL;
@@ -363,7 +359,9 @@ vil_cost *vil_cost_create(const kit_hcd *hcd, uint32_t *out_guesses, char *reaso
     complete = 0;
     if (reason != NULL) {
       snprintf(reason, capacity,
-               "timing needs paths from and to the memory that execution.buffers names");
+               "the chip's description lacks paths from and to %s; without them every time is a "
+               "guess",
+               space_memory(hcd, 0));
     }
   }
   if (!complete) {

@@ -56,7 +56,7 @@ struct vil_cost {
   double launch_ns;
   double issue_ns;  // One instruction on the scalar engine.
   double token_ns;
-  double wait_share;  // q of max + q · min: how badly cores and memories overlap.
+  double wait_share;          // q of max + q · min: how badly cores and memories overlap.
   uint8_t unit[VIL_ENGINES];  // Engines with the same number share a unit.
   vil_lanes lanes[VIL_CLASS_COUNT][VIL_DTYPES];
   vil_product products[VIL_DTYPES][VIL_DTYPES];

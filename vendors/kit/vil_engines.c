@@ -44,11 +44,11 @@ struct vil_scheduler {
   double *history[DEPTH];  // HISTORY copies of `now` a loop depth.
   int64_t *values;         // SREGs.
   int64_t *past[DEPTH];
-  uint8_t *known;        // Of an SREG: its value does not depend on data.
-  uint32_t *valid;       // Pairs rows, columns, one per stage.
-  uint8_t *writer;       // Engine that wrote a stage last.
-  uint16_t *pending;     // Signals of a token that no WAIT took.
-  shape *shapes;         // Of the descriptors.
+  uint8_t *known;     // Of an SREG: its value does not depend on data.
+  uint32_t *valid;    // Pairs rows, columns, one per stage.
+  uint8_t *writer;    // Engine that wrote a stage last.
+  uint16_t *pending;  // Signals of a token that no WAIT took.
+  shape *shapes;      // Of the descriptors.
 };
 
 // ---- Values ----
@@ -72,8 +72,8 @@ static void run_sreg(vil_scheduler *s, const vil_instruction *at) {
     case VIL_ARG: {
       known = 1;
       uint64_t bits = s->step->params[at->values[0]].scalar;
-      result = s->program->params[at->values[0]].dtype == HAL_DTYPE_I32 ? (int32_t)bits
-                                                                        : (int64_t)bits;
+      result =
+          s->program->params[at->values[0]].dtype == HAL_DTYPE_I32 ? (int32_t)bits : (int64_t)bits;
       break;
     }
     case VIL_TILE:
@@ -84,8 +84,8 @@ static void run_sreg(vil_scheduler *s, const vil_instruction *at) {
       result = (int64_t)s->step->grid[at->axis];
       break;
     case VIL_CHOOSE:
-      result = left != 0 ? value_of(s, at->values[1], 0, &known)
-                         : value_of(s, at->values[2], 0, &known);
+      result =
+          left != 0 ? value_of(s, at->values[1], 0, &known) : value_of(s, at->values[2], 0, &known);
       break;
     default:
       result = vil_compute_i64(at->function, left, value_of(s, at->values[1], 0, &known));
@@ -113,13 +113,13 @@ static const vil_r_tile *tile_at(const vil_scheduler *s, const vil_instruction *
 static uint32_t axis_count(vil_scheduler *s, const vil_r_axis *axis, uint32_t whole) {
   int known = 1;
   if (axis->limit == VIL_NONE) return whole;
-  __int128 count = (__int128)value_of(s, axis->limit, 0, &known) -
-                   value_of(s, axis->origin, 0, &known);
+  __int128 count =
+      (__int128)value_of(s, axis->limit, 0, &known) - value_of(s, axis->origin, 0, &known);
   return !known || count > whole ? whole : count < 0 ? 0 : (uint32_t)count;
 }
 
 static uint32_t clamp(int64_t value, uint32_t limit) {
-  return value < 0 ? 0 : value > (int64_t)limit ? limit : (uint32_t)value;
+  return value<0 ? 0 : value>(int64_t) limit ? limit : (uint32_t)value;
 }
 
 static uint32_t smaller(uint32_t left, uint32_t right) {
@@ -130,8 +130,8 @@ static uint32_t broadcast(uint32_t result, uint32_t sofar, uint32_t length, uint
   return smaller(sofar, length == result ? valid : valid == 1 ? result : 0);
 }
 
-static void elementwise_valid(vil_scheduler *s, const vil_instruction *at,
-                              const uint32_t stages[4], uint32_t out[2]) {
+static void elementwise_valid(vil_scheduler *s, const vil_instruction *at, const uint32_t stages[4],
+                              uint32_t out[2]) {
   const vil_r_tile *d = tile_at(s, at, VIL_D);
   out[0] = d->rows;
   out[1] = d->columns;
@@ -156,9 +156,8 @@ static void result_valid(vil_scheduler *s, const vil_instruction *at, const uint
     case VIL_FILL:
       out[0] = at->values[0] == VIL_NONE ? d->rows
                                          : clamp(value_of(s, at->values[0], 0, &known), d->rows);
-      out[1] = at->values[1] == VIL_NONE
-                   ? d->columns
-                   : clamp(value_of(s, at->values[1], 0, &known), d->columns);
+      out[1] = at->values[1] == VIL_NONE ? d->columns
+                                         : clamp(value_of(s, at->values[1], 0, &known), d->columns);
       if (!known) out[0] = d->rows, out[1] = d->columns;
       break;
     case VIL_IOTA:
@@ -208,9 +207,9 @@ static void measure_descriptor(vil_scheduler *s, uint32_t index) {
     uint16_t size = descriptor->axes[axis].digits[terms[t].index].size;
     if (value_of(s, descriptor->axes[axis].digits[terms[t].index].divisor, 1, &known) != 1)
       continue;
-    out->unit[axis] += (double)value_of(s, terms[t].coefficient, 0, &known) *
-                       (double)value_of(s, descriptor->dimensions[terms[t].dimension].stride, 0,
-                                        &known);
+    out->unit[axis] +=
+        (double)value_of(s, terms[t].coefficient, 0, &known) *
+        (double)value_of(s, descriptor->dimensions[terms[t].dimension].stride, 0, &known);
     if (size != VIL_NONE) out->run[axis] = (double)value_of(s, size, 0, &known);
   }
 }
@@ -240,8 +239,8 @@ static void count_runs(const shape *lies, double rows, double columns, double *r
 // ---- One instruction ----
 
 static vil_duration measure_move(vil_scheduler *s, const vil_instruction *at,
-                                 const uint32_t stages[4], const vil_r_tile *tile,
-                                 uint32_t operand, uint32_t region[2]) {
+                                 const uint32_t stages[4], const vil_r_tile *tile, uint32_t operand,
+                                 uint32_t region[2]) {
   const vil_r_descriptor *descriptor = &s->program->descriptors[at->x];
   region[0] = axis_count(s, &descriptor->axes[0], tile->rows);
   region[1] = axis_count(s, &descriptor->axes[1], tile->columns);
@@ -303,8 +302,8 @@ static vil_duration measure_tile(vil_scheduler *s, const vil_instruction *at,
   return vil_vector_duration(s->cost, vil_class_of(at->op, at->function), dtype, elements);
 }
 
-// Which operands an operation reads and writes, as bits of VIL_D … VIL_C. The sum of an MMA does not
-// count as read: a unit forwards its sums, and only other users see the pipeline's length.
+// Which operands an operation reads and writes, as bits of VIL_D … VIL_C. The sum of an MMA does
+// not count as read: a unit forwards its sums, and only other users see the pipeline's length.
 static void operand_roles(const vil_instruction *at, uint32_t *reads, uint32_t *writes) {
   *writes = 1u << VIL_D;
   *reads = 1u << VIL_A | 1u << VIL_B | 1u << VIL_C;
@@ -413,8 +412,7 @@ static int is_steady(const vil_scheduler *s, uint32_t depth, uint32_t turn, uint
 }
 
 // Adds `turns` (a multiple of `period`) turns like the last ones.
-static void leap(vil_scheduler *s, uint32_t depth, uint32_t turn, uint32_t period,
-                 int64_t turns) {
+static void leap(vil_scheduler *s, uint32_t depth, uint32_t turn, uint32_t period, int64_t turns) {
   size_t slot = (turn - period) % HISTORY;
   const double *last = s->history[depth] + slot * s->length;
   const int64_t *past = s->past[depth] + slot * s->sregs;
@@ -456,9 +454,9 @@ static void run_loop(vil_scheduler *s, uint32_t at) {
     if (rest < 1 || turn >= MOST_TURNS) continue;
     uint32_t here = (uint32_t)turn;
     keep(s, depth, here);
-    uint32_t period = is_steady(s, depth, here, 1)                                 ? 1
+    uint32_t period = is_steady(s, depth, here, 1)                            ? 1
                       : s->period > 1 && is_steady(s, depth, here, s->period) ? s->period
-                                                                                   : 0;
+                                                                              : 0;
     if (period != 0 && rest >= period) {
       leap(s, depth, here, period, rest / period * period);
       turn += rest / period * period;

@@ -213,8 +213,8 @@ static uint8_t param_axes(const vil_program *program, const uint8_t *axes, uint3
     for (uint32_t k = 0; k < descriptor->rank; ++k) {
       mask |= value_axes(axes, descriptor->dimensions[k].base);
     }
-    mask |= value_axes(axes, descriptor->axes[0].origin) |
-            value_axes(axes, descriptor->axes[1].origin);
+    mask |=
+        value_axes(axes, descriptor->axes[0].origin) | value_axes(axes, descriptor->axes[1].origin);
     for (uint32_t t = 0; t < descriptor->term_count; ++t) {
       const vil_r_term *term = &program->terms[descriptor->first_term + t];
       mask |= term->kind == VIL_TERM_SREG ? axes[term->index] : 0;
@@ -289,7 +289,7 @@ static void add_roofs(const classes *all, const double *total, double core_ns, d
   double step_ns = fmax(core_ns, shared_ns) + cost->wait_share * fmin(core_ns, shared_ns);
   if (step_ns > *longest_ns) {
     *longest_ns = step_ns;
-    out->bound = core_ns >= shared_ns ? busiest(cost, total, cores, core_ns)
+    out->bound = core_ns >= shared_ns    ? busiest(cost, total, cores, core_ns)
                  : memory_ns >= cache_ns ? VIL_BOUND_MEMORY
                                          : VIL_BOUND_CACHE;
   }
@@ -361,8 +361,7 @@ static int32_t schedule_step(const vil_cost *cost, const vil_step *step, double 
   fleet cores = {.slots = {slots}, .groups = 1, .total = slots};
   schedule_pieces(&all, &cores, (double)share, total);
   double used = fmin(cost->cores, (double)slots);
-  add_roofs(&all, total, cores.free_ns[cores.groups - 1], (double)slots, used, longest_ns,
-            out);
+  add_roofs(&all, total, cores.free_ns[cores.groups - 1], (double)slots, used, longest_ns, out);
   out->programs += step->programs;
   out->classes += all.count;
   out->cores_used = used > out->cores_used ? (uint32_t)used : out->cores_used;

@@ -41,17 +41,17 @@ typedef struct vil_schedule {
   double time_ns;      // The whole launch with its overhead.
   double overhead_ns;  // Of that: before the first program starts, for all steps of the plan.
   double core_ns;      // What the cores take without the shared memories' limits.
-  double memory_ns, cache_ns;           // What the two shared memories take alone.
-  double busy_ns[6];                    // Of an engine, by its number, summed over the programs.
-  double loaded_bytes, stored_bytes;    // Between buffers and cores, whole bursts.
-  double memory_bytes;                  // Of these, what the buffers' memory moves.
-  double macs;                          // Multiply-adds on valid elements.
-  double vector_elements;               // Elements of vector operations.
-  double instructions;                  // Tile instructions.
+  double memory_ns, cache_ns;         // What the two shared memories take alone.
+  double busy_ns[6];                  // Of an engine, by its number, summed over the programs.
+  double loaded_bytes, stored_bytes;  // Between buffers and cores, whole bursts.
+  double memory_bytes;                // Of these, what the buffers' memory moves.
+  double macs;                        // Multiply-adds on valid elements.
+  double vector_elements;             // Elements of vector operations.
+  double instructions;                // Tile instructions.
   uint64_t programs;
-  uint32_t classes;       // Program classes that were scheduled.
-  uint32_t cores_used;    // At the same time, at most.
-  uint32_t bound;         // VIL_BOUND_*, of the longest step.
+  uint32_t classes;     // Program classes that were scheduled.
+  uint32_t cores_used;  // At the same time, at most.
+  uint32_t bound;       // VIL_BOUND_*, of the longest step.
   vil_assumptions assumed;
 } vil_schedule;
 
