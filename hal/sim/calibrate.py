@@ -11,7 +11,7 @@ import numpy as np
 
 from hal.errors import UsageError
 from hal.sim import tables
-from hal.sim.calibration import Constants, defaults
+from hal.sim.calibration import Constants, defaults, specification
 from hal.sim.chip import Chip
 from hal.sim.fit import Errors, block_split, errors, fit, log_error, random_split
 from hal.sim.predict import Plan, Target, plan
@@ -21,8 +21,8 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 STARTS: Mapping[str, tuple[Mapping[str, float], ...]] = {
     "gemm": (
         {},
-        {"step": 320, "fill": 0.1, "tile": 4500},
-        {"step": 140, "fill": 0.02, "tile": 1500, "cache_rate": 1.3},
+        {"step": 280, "fill": 1.2, "tile": 2900, "cache_rate": 0.7},
+        {"step": 140, "fill": 0.02, "tile": 1400, "cache_rate": 1.5},
     ),
 }
 """Where a fit begins, as changes of the defaults; the best of them is kept."""
@@ -107,9 +107,9 @@ def calibrate(chip: Chip, table: Table, split: Split, *, source: str = "") -> Fi
             next_step="Calibrate one family at a time; --op NAME picks rows.",
         )
     family, mask = families[0], split.fitted(table)
-    if mask.sum() < 2 * len(defaults(family)):
+    if mask.sum() < 2 * len(specification(family)):
         raise UsageError(
-            f"{int(mask.sum())} rows to fit are too few for {len(defaults(family))} constants",
+            f"{int(mask.sum())} rows to fit are too few for {len(specification(family))} constants",
             call=table.name,
             next_step="Give more rows, or a larger --share.",
         )

@@ -44,7 +44,7 @@ class Constant:
 
 FAMILIES: dict[str, tuple[Constant, ...]] = {
     "gemm": (
-        Constant("launch", "launches", 0.83, 0.2, 2.0, "least time of a kernel inside a stream, as "
+        Constant("launch", "launches", 0.93, 0.2, 2.0, "least time of a kernel inside a stream, as "
                  "a multiple of the declared launch"),
         Constant("matrix", "share", 0.9, 0.3, 1.0, "matrix units' rate within a tile"),
         Constant("step", "cycles", 200, 0, 1200, "latency of one K step that tiles of a core hide "
@@ -54,16 +54,18 @@ FAMILIES: dict[str, tuple[Constant, ...]] = {
         Constant("cache", "share", 0.43, 0.1, 1.2, "of the cache that keeps data to the next use"),
         Constant("overlap", "share", 0.2, 0.0, 0.6, "of the shorter phase that is not hidden"),
         Constant("fill", "us", 0.5, 0.0, 4.0, "time to fill the first software pipeline"),
-        Constant("tile", "cycles", 3000, 0, 12000, "before and after the chain of a 128 x 128 tile"),
-        Constant("droop", "share", 0.2, 0.0, 0.8, "longer time of dense runs far above 5 ms, when "
+        Constant("tile", "cycles", 2000, 0, 12000, "to start a 128 x 128 tile and write it out"),
+        Constant("droop", "share", 0.15, 0.0, 0.8, "longer time of dense runs far above 5 ms, when "
                  "the power limit lowers the clock"),
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Constants(Mapping[str, float]):
+class Constants:
     """The constants of one family, by name, and where they come from.
+
+    `constants[name]` is one value.
 
     Attributes:
         family: `gemm`, `vector` or `collective`.
@@ -79,15 +81,6 @@ class Constants(Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         return self.values[name]
-
-    def __iter__(self) -> Any:
-        return iter(self.values)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __hash__(self) -> int:
-        return hash((self.family, self.chip, tuple(self.values.items())))
 
     @property
     def origin(self) -> str:
@@ -173,7 +166,7 @@ def write(path: Path, constants: Constants, record: Mapping[str, Any]) -> None:
         "calibration_version": VERSION,
         "chip": constants.chip,
         "family": constants.family,
-        "constants": {name: float(f"{value:.4g}") for name, value in constants.items()},
+        "constants": {name: float(f"{value:.4g}") for name, value in constants.values.items()},
         **record,
     }
     head = (

@@ -313,7 +313,7 @@ def _vector(reader: _Reader, units: _Units, core: str) -> tuple[dict[str, float]
 
 
 def _caches(reader: _Reader, units: _Units) -> list[tuple[float, float]]:
-    """Shared caches as (bytes, bytes a cycle) of the whole chip, the one next to the cores first."""
+    """Shared caches as (bytes, bytes a cycle) of the chip, the one next to the cores first."""
     found = []
     for memory in reader.hcd.get("memory", []):
         if memory["kind"] != "cache" or units.units.get(memory["scope"], {}).get("kind") not in (

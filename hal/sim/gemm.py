@@ -7,7 +7,7 @@ choice is
 
 `cores` is the busiest core: its tiles, each a chain of K steps that take the larger of the matrix
 unit's time, the time to load the operands, and the latency of a step that the tiles resident on a
-core share; plus what a tile costs before and after its chain. `memory` is the larger of the DRAM
+core share; plus what writing a tile out costs. `memory` is the larger of the DRAM
 roof (what the cache does not hold, over a bandwidth that ramps with the number of busy cores) and
 the cache roof.
 
@@ -145,7 +145,7 @@ def _core_s(
     load = (rows + columns) * LIT.k_step_bytes * slow / np.minimum(chip.load_bytes_per_cycle, share)
     step = np.maximum(compute, load)
     chain = np.maximum(each * steps * step, rounds * steps * constants["step"])
-    ends = rounds * (constants["tile"] * np.sqrt(rows * columns) / 128 + chip.fill_cycles)
+    ends = each * (constants["tile"] * rows * columns / 128**2 + chip.fill_cycles)
     cycles: Array = (chain + ends) / chip.clock_hz
     return cycles
 
@@ -173,12 +173,15 @@ def _memory_s(
     partial = np.where(splits > 1, splits * 8.0, 0.0) * batch * m * n  # f32 written, then read
     usable = constants["cache"] * chip.cache_bytes
     ramp = LIT.cache_ramp * chip.cache_bytes + 1.0
+    # Data survives to its next use when all that is touched in between fits. The activations come
+    # back with the next call, the weights after `weight_copies` calls; results are written over
+    # those of a call before, and the weights in between push them out.
     miss_weights = np.clip((a + c + LIT.weight_copies * b - usable) / ramp, 0, 1)
-    miss_rest = np.clip((a + b + c - usable) / ramp, 0, 1)
+    miss_activations = np.clip((a + b + c - usable) / ramp, 0, 1)
     rate = chip.dram_bytes_per_s * constants["dram"]
     filled = np.minimum(1, np.minimum(tiles, chip.core_count) / chip.core_count
                         / LIT.bandwidth_cores)  # fmt: skip
-    dram = (b * miss_weights + (a + c) * miss_rest) / rate / filled
+    dram = ((b + c) * miss_weights + a * miss_activations) / rate / filled
     cache = (a + b + c + partial) / (chip.cache_bytes_per_s * constants["cache_rate"])
     roof: Array = np.maximum(dram, cache)
     return roof

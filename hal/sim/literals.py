@@ -32,7 +32,7 @@ TABLE = (
             "weights, so that small ones are not found in the cache"),
     Literal("cache_ramp", 0.35, "share of the cache", "working sets between the usable share and "
             "this much more miss partly: " + _OWN),
-    Literal("bandwidth_cores", 0.625, "share of the cores", "cores that together fill the DRAM "
+    Literal("bandwidth_cores", 0.85, "share of the cores", "cores that together fill the DRAM "
             "bus: " + _OWN),
     Literal("split_launch", 0.95, "launches", "a product split along K runs a second kernel that "
             "adds the parts: plateau of 5.6 us against 2.6 us of H100 rows"),
