@@ -14,11 +14,15 @@ typedef struct vil_judged {
   int loop_depth;
 } vil_judged;
 
+// vil_judged.c: what the parts share.
 // Refuses the program, or the instruction `at` of it.
 __attribute__((format(printf, 2, 3))) int32_t vil_bad_program(vil_judged *judged,
                                                               const char *format, ...);
 __attribute__((format(printf, 2, 3))) int32_t vil_bad_instruction(vil_judged *judged,
                                                                   const char *format, ...);
+
+// The required features of a program as bits of the image header.
+uint64_t vil_program_features(const vil_program *program);
 
 const vil_r_tile *vil_operand_tile(const vil_program *program, const vil_instruction *at,
                                    int operand);
@@ -29,6 +33,5 @@ int32_t vil_check_tokens(vil_judged *judged);     // vil_lifetime.c: balance and
 int32_t vil_check_counts(vil_judged *judged,
                          const vil_limits *limits);  // vil_limits.c: sizes of tables.
 int32_t vil_check_chip(vil_judged *judged, const vil_limits *limits);  // vil_limits.c.
-uint64_t vil_program_features(const vil_program *program);             // vil_check.c.
 
 #endif  // KIT_VIL_CHECK_H_

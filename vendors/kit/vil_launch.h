@@ -70,6 +70,9 @@ static inline int64_t vil_value(const vil_run *run, uint16_t value, int64_t abse
   return run->step->values[value];
 }
 
+// vil_arena.c: what every instruction stands on.
+// Makes room for the tiles, valid regions and SREGs of a program; 0 without memory.
+int vil_arena_hold(vil_arena *arena, const vil_program *program);
 // Scratch of the running instruction: `bytes` of it, undefined, aligned to 64; NULL without memory.
 void *vil_scratch(vil_arena *arena, uint64_t bytes);
 

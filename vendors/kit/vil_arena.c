@@ -1,0 +1,87 @@
+// What a running program has under its instructions: working memory, views of tiles, faults.
+#include <stdlib.h>
+
+#include "vil_launch.h"
+
+// ---- Working memory ----
+
+vil_arena *vil_arena_create(void) {
+  return calloc(1, sizeof(vil_arena));
+}
+
+void vil_arena_free(vil_arena *arena) {
+  if (!arena) return;
+  free(arena->tiles);
+  free(arena->valid);
+  free(arena->sregs);
+  free(arena->scratch);
+  free(arena);
+}
+
+// Makes *block at least `bytes` long; what it held is lost. 1 done, 0 no memory.
+static int grow(void **block, uint64_t *have, uint64_t bytes) {
+  if (bytes <= *have) return 1;
+  uint64_t want = (bytes + 4095) & ~(uint64_t)4095;
+  free(*block);
+  *block = aligned_alloc(64, want);
+  *have = *block ? want : 0;
+  return *block != NULL;
+}
+
+int vil_arena_hold(vil_arena *arena, const vil_program *program) {
+  return grow((void **)&arena->tiles, &arena->tiles_bytes, program->arena_bytes + 64) &&
+         grow((void **)&arena->valid, &arena->valid_bytes, 8ull * program->stage_count + 8) &&
+         grow((void **)&arena->sregs, &arena->sregs_bytes, 8ull * program->sreg_count);
+}
+
+void *vil_scratch(vil_arena *arena, uint64_t bytes) {
+  return grow((void **)&arena->scratch, &arena->scratch_bytes, bytes ? bytes : 1) ? arena->scratch
+                                                                                  : NULL;
+}
+
+int32_t vil_fault(vil_run *run, const char *format, ...) {
+  char what[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof(what), format, arguments);
+  va_end(arguments);
+  const vil_instruction *at = &run->program->code[run->at];
+  return vil_refuse(run->reason, HAL_ERROR_EXECUTION_FAILED, "program %s: instruction %u (%s): %s",
+                    run->program->name, run->at, vil_op_name(at->op), what);
+}
+
+// ---- Operands ----
+
+static uint32_t stage_of(const vil_run *run, const vil_r_tile *tile, uint16_t value) {
+  if (tile->stages == 1 || value == VIL_NONE) return 0;
+  int64_t stage = vil_value(run, value, 0) % tile->stages;
+  return (uint32_t)(stage < 0 ? stage + tile->stages : stage);
+}
+
+vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand) {
+  vil_tile_view view = {0};
+  uint16_t index = at->operands[operand].tile;
+  if (index == VIL_NONE) return view;
+  const vil_program *program = run->program;
+  const vil_r_tile *tile = &program->tiles[index];
+  uint32_t stage = stage_of(run, tile, at->operands[operand].stage);
+  const uint32_t *valid = run->arena->valid + 2ull * (program->stage_first[index] + stage);
+  uint64_t stage_bytes =
+      ((uint64_t)tile->rows * tile->columns * vil_dtype_bytes(tile->dtype) + 63) & ~(uint64_t)63;
+  view.dtype = tile->dtype;
+  view.rows = tile->rows;
+  view.columns = tile->columns;
+  view.valid_rows = valid[0];
+  view.valid_columns = valid[1];
+  view.data = run->arena->tiles + program->tile_at[index] + stage * stage_bytes;
+  return view;
+}
+
+void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
+                   uint32_t columns) {
+  uint16_t index = at->operands[operand].tile;
+  uint32_t stage = stage_of(run, &run->program->tiles[index], at->operands[operand].stage);
+  uint32_t *valid = run->arena->valid + 2ull * (run->program->stage_first[index] + stage);
+  valid[0] = rows;
+  valid[1] = columns;
+}
