@@ -99,6 +99,27 @@ static void change_descriptor(vil_r_descriptor *descriptor, uint16_t one) {
   }
 }
 
+static int is_control(const vil_instruction *at) {
+  return at->op >= VIL_LOOP && at->op <= VIL_SREG;
+}
+
+// M95: what a token holds back comes before what it waits for.
+static void forget_tokens(vil_instruction *code, uint64_t count) {
+  for (uint64_t signal = 1; signal < count; ++signal) {
+    uint64_t wait = signal + 1;
+    while (wait + 1 < count && (code[wait].op != VIL_WAIT || code[wait].x != code[signal].x)) {
+      ++wait;
+    }
+    if (code[signal].op == VIL_SIGNAL && wait + 1 < count && !is_control(&code[signal - 1]) &&
+        !is_control(&code[wait + 1])) {
+      vil_instruction kept = code[signal - 1];
+      code[signal - 1] = code[wait + 1];
+      code[wait + 1] = kept;
+      return;
+    }
+  }
+}
+
 static void change_program(view section) {
   view maps = table(section, 32, sizeof(vil_r_descriptor));
   view code = table(section, 88, sizeof(vil_instruction));
@@ -106,6 +127,9 @@ static void change_program(view section) {
   vil_instruction *instructions = (vil_instruction *)(void *)code.bytes;
   uint64_t count = maps.count / sizeof(vil_r_descriptor);
   uint16_t one = index_of_one(section);
+  if (is_fault(95)) {
+    forget_tokens(instructions, code.count / sizeof(vil_instruction));
+  }
   for (uint64_t i = 0; i < count; ++i) {
     change_descriptor(&descriptors[i], one);
   }

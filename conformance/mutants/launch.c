@@ -103,7 +103,7 @@ int32_t mutant_launch(hal_stream stream, hal_kernel kernel, const hal_launch_des
     atomic_fetch_sub(&mutant_launches_waiting, 1);
   }
   if (is_fault(81) && status == HAL_ERROR_OUT_OF_RANGE &&
-      (desc->grid[0] | desc->grid[1] | desc->grid[2]) >> 31 != 0) {
+      (desc->grid[0] | desc->grid[1] | desc->grid[2]) >> 16 != 0) {
     return HAL_OK;  // M81: the grid is cut, to nothing.
   }
   return mutant_enqueued(stream, status);
