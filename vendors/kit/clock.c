@@ -1,14 +1,34 @@
-// Times of a virtual clock.
+// A device's clock: the chip's own, the host's, or a virtual one.
 //
-// An operation gets its times as soon as those of its stream's last one, and of the event that it
-// waits for, are known: nearly always at its enqueue, so that they follow the order of the host's
-// calls and never the luck of threads. Work behind an event that the host has still to signal gets
-// its times when it runs.
+// On a virtual clock an operation gets its times as soon as those of its stream's last one, and of
+// the event that it waits for, are known: nearly always at its enqueue, so that they follow the
+// order of the host's calls and never the luck of threads. Work behind an event that the host has
+// still to signal gets its times when it runs.
 #include "kit_state.h"
 
 bool kit_clock_is_virtual(void) {
   const kit_hooks *hooks = &kit_the_port()->hooks;
   return hooks->plan != NULL || hooks->duration_ns != NULL;
+}
+
+void kit_raise(_Atomic uint64_t *value, uint64_t at_least) {
+  uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+  while (now < at_least && !atomic_compare_exchange_weak(value, &now, at_least)) {
+  }
+}
+
+uint64_t kit_device_now(kit_device *device) {
+  const kit_hooks *hooks = &kit_the_port()->hooks;
+  if (kit_clock_is_virtual()) {
+    return atomic_load(&device->latest_ns);
+  }
+  return hooks->now_ns != NULL ? hooks->now_ns(device) : kit_monotonic_ns();
+}
+
+void kit_device_saw(kit_device *device, uint64_t stamp_ns) {
+  if (kit_clock_is_virtual()) {
+    kit_raise(&device->seen_ns, stamp_ns);
+  }
 }
 
 // When the point's event happens, or false when nobody knows yet.

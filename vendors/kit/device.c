@@ -17,26 +17,6 @@ const kit_hcd *kit_device_hcd(const kit_device *device) {
   return device->chip->hcd;
 }
 
-void kit_raise(_Atomic uint64_t *value, uint64_t at_least) {
-  uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
-  while (now < at_least && !atomic_compare_exchange_weak(value, &now, at_least)) {
-  }
-}
-
-uint64_t kit_device_now(kit_device *device) {
-  const kit_hooks *hooks = &kit_the_port()->hooks;
-  if (kit_clock_is_virtual()) {
-    return atomic_load(&device->latest_ns);
-  }
-  return hooks->now_ns != NULL ? hooks->now_ns(device) : kit_monotonic_ns();
-}
-
-void kit_device_saw(kit_device *device, uint64_t stamp_ns) {
-  if (kit_clock_is_virtual()) {
-    kit_raise(&device->seen_ns, stamp_ns);
-  }
-}
-
 struct kit_pinned {
   struct kit_pinned *next;
   void *pointer;
@@ -61,10 +41,8 @@ int32_t kit_device_open(uint32_t index, hal_device *out_device) {
   }
   kit_chip *chip = kit_chip_at(index);
   if (chip == NULL) {
-    uint32_t count = 0;
-    kit_port_device_count(&count);
     return kit_fail(HAL_ERROR_OUT_OF_RANGE, "device %u does not exist; the port has %u", index,
-                    count);
+                    kit_chip_count());
   }
   kit_device *device = calloc(1, sizeof(*device));
   if (device == NULL) {
@@ -84,37 +62,9 @@ int32_t kit_device_open(uint32_t index, hal_device *out_device) {
   return HAL_OK;
 }
 
-// Takes the streams of a device, live or draining, each with a reference. NULL without memory.
-static kit_stream **take_streams(kit_device *device, size_t *out_count) {
-  pthread_mutex_lock(&device->lock);
-  size_t count = 0;
-  for (kit_stream *s = device->streams; s != NULL; s = s->next) {
-    ++count;
-  }
-  kit_stream **streams = malloc((count + 1) * sizeof(*streams));
-  size_t taken = 0;
-  for (kit_stream *s = device->streams; streams != NULL && s != NULL; s = s->next) {
-    kit_retain(s);  // A stream leaves the list before its last reference goes.
-    streams[taken++] = s;
-  }
-  pthread_mutex_unlock(&device->lock);
-  *out_count = taken;
-  return streams;
-}
-
-void kit_device_each_stream(kit_device *device, void (*visit)(kit_stream *stream)) {
-  size_t count = 0;
-  kit_stream **streams = take_streams(device, &count);
-  for (size_t i = 0; i < count; ++i) {
-    visit(streams[i]);
-    kit_release(streams[i]);
-  }
-  free(streams);
-}
-
 int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns) {
   size_t count = 0;
-  kit_stream **streams = take_streams(device, &count);
+  kit_stream **streams = kit_device_streams(device, &count);
   if (streams == NULL) {
     return HAL_ERROR_TIMEOUT;
   }

@@ -65,7 +65,7 @@ long kit_processors(void);
 void kit_wake(const void *key);  // After what `ready` reads was stored (sequentially consistent).
 uint64_t kit_deadline(uint64_t timeout_ns);
 
-// ---- event.c: points ----
+// ---- point.c ----
 // What an event completes: a place in a stream's order, or the host's signal.
 struct kit_point {
   _Atomic uint32_t references;
@@ -73,7 +73,8 @@ struct kit_point {
   int32_t status;         // These four are set before `done`.
   uint64_t operation_id;
   uint64_t stamp_ns;
-  _Atomic uint64_t planned_ns;  // Virtual clock: 1 + the time that the record will have; 0: unknown.
+  _Atomic uint64_t
+      planned_ns;  // Virtual clock: 1 + the time that the record will have; 0: unknown.
   char *text;
   uint64_t stream, place_id;  // Whose operation completes it: handle and number; 0 for the host.
 };
@@ -123,11 +124,27 @@ struct kit_device {
   _Atomic uint64_t latest_ns;  // Virtual clock: latest end of any operation.
   kit_profile profile;
 };
+int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns);
+
+// ---- clock.c ----
 uint64_t kit_device_now(kit_device *device);
 void kit_device_saw(kit_device *device, uint64_t stamp_ns);
 void kit_raise(_Atomic uint64_t *value, uint64_t at_least);
-int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns);
+// Times of a virtual clock.
+bool kit_clock_is_virtual(void);
+void kit_clock_enqueue(kit_stream *stream, kit_operation *operation);  // With the stream locked.
+void kit_clock_finish(kit_stream *stream, kit_operation *operation, bool ran);
+
+// ---- stream_list.c ----
+void kit_stream_list(kit_stream *stream);
+// Off its device's list, once it is closed and drained; drops the list's reference.
+void kit_stream_unlist(kit_stream *stream);
+// The streams of a device, live or draining, each with a reference. NULL without memory.
+kit_stream **kit_device_streams(kit_device *device, size_t *out_count);
 void kit_device_each_stream(kit_device *device, void (*visit)(kit_stream *stream));
+
+// ---- records.c ----
+enum { KIT_PROFILE_RECORDS = 65536 };  // Kept between two drains; further ones are dropped.
 void kit_profile_keep(kit_device *device, uint64_t stream, uint32_t kind,
                       const kit_operation *operation);
 void kit_profile_finish(kit_profile *profile);
@@ -157,7 +174,7 @@ typedef struct kit_module {
   uint64_t *kernels;  // Handles, in the order of the image.
 } kit_module;
 
-// ---- queue.c ----
+// ---- places.c, queue.c ----
 // A stream's queue is a list of chunks with a place for each operation. One producer (under the
 // stream's lock) writes places and publishes them in `head`; one executor takes them in order.
 enum { KIT_CHUNK_PLACES = 64, KIT_QUEUE_LIMIT = 65536 };
@@ -194,11 +211,11 @@ struct kit_stream {
   uint64_t failed_id;
   uint64_t failed_at_ns;
   char failed_text[512];
-  _Atomic uint64_t now_ns;  // End of the last operation on the device's clock.
+  _Atomic uint64_t now_ns;      // End of the last operation on the device's clock.
   _Atomic uint64_t planned_ns;  // Virtual clock: end of the last operation with a time,
   _Atomic uint64_t planned_id;  // and its number.
-  uint64_t written;         // Places written; the producer's.
-  bool has_thread;          // Guarded by lock: it is started when there is work for it.
+  uint64_t written;             // Places written; the producer's.
+  bool has_thread;              // Guarded by lock: it is started when there is work for it.
   kit_cursor writer;
   kit_chunk *_Atomic spare;
   kit_place direct;    // Place of an operation that runs on the caller's thread.
@@ -223,32 +240,28 @@ void kit_enqueue_cancel(kit_stream *stream, kit_place *place);  // Drops what th
 bool kit_stream_is_idle(kit_stream *stream);
 int32_t kit_stream_sticky(kit_stream *stream);  // 0, or the failure with its record copied.
 int32_t kit_stream_drain(kit_stream *stream, uint64_t deadline_ns);  // HAL_OK or TIMEOUT.
-void kit_stream_unlist(
-    kit_stream *stream);  // Off its device's list, once it is closed and drained.
 int32_t kit_queue_create(kit_stream *stream);
 void kit_queue_free(kit_stream *stream);
 // The place with a number; moves the cursor on. `recycle` when no other cursor stands behind.
 kit_place *kit_queue_at(kit_stream *stream, kit_cursor *cursor, uint64_t number, bool recycle);
 void kit_queue_leave(kit_stream *stream);  // The executor is done with one more place.
+void kit_queue_call(kit_stream *stream);   // Somebody waits for the work.
+void kit_place_drop(kit_place *place);     // References and staged bytes of an operation.
+
+// ---- operation.c ----
+uint32_t kit_profile_kind(uint32_t kind);  // HAL_PROFILE_*; 0 for what no profile keeps.
 void kit_execute(kit_stream *stream, kit_place *place);  // Does one operation to its end.
 // Counts an operation as finished: failure, times, profile, point, references.
 void kit_finish_operation(kit_stream *stream, kit_place *place, int32_t status, uint64_t failed_id,
                           const char *text);
 
-// ---- clock.c: times of a virtual clock ----
-bool kit_clock_is_virtual(void);
-void kit_clock_enqueue(kit_stream *stream, kit_operation *operation);  // With the stream locked.
-void kit_clock_finish(kit_stream *stream, kit_operation *operation, bool ran);
-
 // ---- queue_thread.c, queue_native.c ----
 int32_t kit_thread_start(kit_stream *stream);
 void kit_thread_notify(kit_stream *stream);  // There is new work.
-void kit_thread_call(kit_stream *stream);    // Somebody waits for the work.
 // A thread that is about to wait for operation `id` does what it may of the queue itself, and wakes
 // the stream's thread for the rest.
 void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns);
 void kit_thread_help_point(const kit_point *point, uint64_t deadline_ns);
-bool kit_is_native(void);
 int32_t kit_native_start(kit_stream *stream, uint64_t native);
 void kit_native_stop(kit_stream *stream);
 void kit_native_pump(kit_stream *stream);
@@ -265,9 +278,15 @@ uint64_t kit_host_physical_bytes(void);
 // ---- host_run.c ----
 void kit_host_stop(void);  // Ends the helper threads.
 
-// ---- port.c ----
+// ---- the_port.c, chip.c ----
 const kit_port *kit_the_port(void);
+void kit_port_is(const kit_port *port);
+bool kit_is_native(void);  // Whether the runtime underneath has queues of its own.
 bool kit_is_started(void);
+void kit_set_started(bool now);
 kit_chip *kit_chip_at(uint32_t index);  // NULL beyond the count.
+uint32_t kit_chip_count(void);
+int32_t kit_chips_read(void);
+void kit_chips_drop(void);
 
 #endif  // KIT_STATE_H_

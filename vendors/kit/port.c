@@ -7,38 +7,22 @@
 #include "kit_state.h"
 
 static struct {
-  const kit_port *port;
   pthread_mutex_t lock;  // One init or shutdown at a time.
-  _Atomic bool started;
   hal_log_fn log;
   void *log_user;
   const char *options;
   kit_hcd *hcd;
-  kit_chip *chips;
-  uint32_t chip_count;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-const kit_port *kit_the_port(void) {
-  return state.port;
-}
-
-bool kit_is_started(void) {
-  return atomic_load(&state.started);
-}
 
 const kit_hcd *kit_host_hcd(void) {
   return state.hcd;
 }
 
-kit_chip *kit_chip_at(uint32_t index) {
-  return kit_is_started() && index < state.chip_count ? &state.chips[index] : NULL;
-}
-
 int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host_major,
                   uint32_t host_minor, const hal_port_root **out_root) {
   (void)host_minor;  // The tables only grow within a major: any minor reads what it knows.
-  if (state.port == NULL) {
-    state.port = port;
+  if (kit_the_port() == NULL) {
+    kit_port_is(port);
     kit_handles_salt(port->name);
   }
   if (host_major != HAL_ABI_MAJOR) {
@@ -81,86 +65,26 @@ const char *kit_option(const char *key, const char *environment, char *out, size
   return out;
 }
 
-static void drop_chips(void) {
-  for (uint32_t i = 0; i < state.chip_count; ++i) {
-    vil_limits_free(state.chips[i].limits);
-    kit_hcd_free(state.chips[i].hcd);
-    pthread_mutex_destroy(&state.chips[i].lock);
-  }
-  free(state.chips);
-  state.chips = NULL;
-  state.chip_count = 0;
-}
-
 // Forgets everything that init took.
 static void forget(void) {
-  drop_chips();
+  kit_chips_drop();
   kit_hcd_free(state.hcd);
   state.hcd = NULL;
   state.options = NULL;
   state.log = NULL;
 }
 
-static void read_launch_limits(kit_chip *chip) {
-  for (size_t axis = 0; axis < 3; ++axis) {
-    int64_t most = UINT32_MAX;
-    kit_hcd_list_i64(chip->hcd, "execution.limits.grid_max", axis, &most);
-    chip->grid_max[axis] = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
-  }
-  int64_t scratch = 0;
-  kit_hcd_i64(chip->hcd, "execution.limits.scratch_bytes_max", &scratch);
-  chip->scratch_max_bytes = (uint64_t)scratch;
-}
-
-static int32_t read_chip(uint32_t index) {
-  kit_chip *chip = &state.chips[index];
-  int32_t status = state.port->hooks.device_facts(index, &chip->facts);
-  if (status != HAL_OK) {
-    return status;
-  }
-  const char *text = chip->facts.hcd_overlay;
-  char reason[256];
-  kit_hcd *overlay = kit_hcd_parse(text, strlen(text), reason, sizeof(reason));
-  if (overlay == NULL) {
-    return kit_fail(HAL_ERROR_INTERNAL, "device %u, hcd.overlay: %s", index, reason);
-  }
-  chip->hcd = kit_hcd_merge(chip->facts.hcd, overlay);
-  kit_hcd_free(overlay);
-  read_launch_limits(chip);
-  const kit_hcd *vil = kit_hcd_text(chip->hcd, "kernels.vil.version") != NULL ? chip->hcd : NULL;
-  chip->limits = chip->hcd == NULL ? NULL : vil_limits_create(vil);
-  return chip->limits == NULL ? kit_fail(HAL_ERROR_INTERNAL, "no memory for device %u", index)
-                              : HAL_OK;
-}
-
-static int32_t read_chips(void) {
-  uint32_t count = state.port->hooks.device_count();
-  state.chips = calloc(count == 0 ? 1 : count, sizeof(*state.chips));
-  if (state.chips == NULL) {
-    return kit_fail(HAL_ERROR_INTERNAL, "no memory for %u devices", count);
-  }
-  state.chip_count = count;
-  for (uint32_t i = 0; i < count; ++i) {
-    pthread_mutex_init(&state.chips[i].lock, NULL);
-  }
-  int32_t status = HAL_OK;
-  for (uint32_t i = 0; i < count && status == HAL_OK; ++i) {
-    status = read_chip(i);
-  }
-  return status;
-}
-
 static int32_t read_hcd(const hal_host *host) {
   const char *text = KIT_HAS(host, hcd_text) ? host->hcd_text : NULL;
   uint64_t bytes = KIT_HAS(host, hcd_bytes) && text != NULL ? host->hcd_bytes : 0;
   if (bytes == 0) {
-    text = state.port->hcd_default;
+    text = kit_the_port()->hcd_default;
     bytes = text == NULL ? 0 : strlen(text);
   }
   if (text == NULL) {
     return kit_fail(HAL_ERROR_NOT_FOUND,
                     "port %s needs the chip's description: hal_host.hcd_text is empty",
-                    state.port->name);
+                    kit_the_port()->name);
   }
   char reason[256];
   state.hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
@@ -179,12 +103,12 @@ static int32_t start(const hal_host *host) {
   if (status != HAL_OK) {
     return status;
   }
-  if (state.port->hooks.start != NULL && (status = state.port->hooks.start()) != HAL_OK) {
+  if (kit_the_port()->hooks.start != NULL && (status = kit_the_port()->hooks.start()) != HAL_OK) {
     return status;
   }
-  status = read_chips();
-  if (status != HAL_OK && state.port->hooks.stop != NULL) {
-    state.port->hooks.stop();
+  status = kit_chips_read();
+  if (status != HAL_OK && kit_the_port()->hooks.stop != NULL) {
+    kit_the_port()->hooks.stop();
   }
   return status;
 }
@@ -193,11 +117,11 @@ int32_t kit_port_init(const hal_host *host) {
   pthread_mutex_lock(&state.lock);
   int32_t status;
   if (kit_is_started()) {
-    status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", state.port->name);
+    status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", kit_the_port()->name);
   } else {
     status = start(host);
     if (status == HAL_OK) {
-      atomic_store(&state.started, true);
+      kit_set_started(true);
     } else {
       forget();
     }
@@ -240,10 +164,10 @@ int32_t kit_port_shutdown(uint64_t timeout_ns) {
       status = kit_fail(HAL_ERROR_TIMEOUT, "work still runs after %llu ns; the port stays started",
                         (unsigned long long)timeout_ns);
     } else {
-      atomic_store(&state.started, false);
+      kit_set_started(false);
       kit_host_stop();
-      if (state.port->hooks.stop != NULL) {
-        state.port->hooks.stop();
+      if (kit_the_port()->hooks.stop != NULL) {
+        kit_the_port()->hooks.stop();
       }
       forget();
     }
@@ -253,7 +177,7 @@ int32_t kit_port_shutdown(uint64_t timeout_ns) {
 }
 
 int32_t kit_port_get_info(uint32_t key, uint64_t capacity, char *out_text, uint64_t *out_bytes) {
-  const kit_port *port = state.port;
+  const kit_port *port = kit_the_port();
   switch (key) {
     case HAL_PORT_INFO_NAME:
       return kit_write_text(port->name, capacity, out_text, out_bytes);
@@ -272,7 +196,7 @@ int32_t kit_port_device_count(uint32_t *out_count) {
   if (!kit_is_started()) {
     return kit_fail(HAL_ERROR_INTERNAL, "the port is not started: call init first");
   }
-  *out_count = state.chip_count;
+  *out_count = kit_chip_count();
   return HAL_OK;
 }
 

@@ -3,30 +3,6 @@
 
 #include "kit_state.h"
 
-enum { RECORDS = 65536 };  // Kept between two drains; further ones are counted as dropped.
-
-void kit_profile_finish(kit_profile *profile) {
-  free(profile->records);
-  pthread_mutex_destroy(&profile->lock);
-}
-
-void kit_profile_keep(kit_device *device, uint64_t stream, uint32_t kind,
-                      const kit_operation *operation) {
-  kit_profile *profile = &device->profile;
-  pthread_mutex_lock(&profile->lock);
-  if (profile->records == NULL || profile->count == RECORDS) {
-    ++profile->dropped;
-  } else {
-    profile->records[(profile->first + profile->count++) % RECORDS] =
-        (hal_profile_record){.stream = stream,
-                             .operation_id = operation->id,
-                             .kind = kind,
-                             .begin_ns = operation->begin_ns,
-                             .end_ns = operation->end_ns};
-  }
-  pthread_mutex_unlock(&profile->lock);
-}
-
 int32_t kit_profile_clock(hal_device handle, hal_clock *out_clock) {
   kit_device *device = kit_acquire(handle, KIT_KIND_DEVICE);
   if (device == NULL) {
@@ -46,10 +22,11 @@ static int32_t start(kit_profile *profile, uint32_t mask) {
     return kit_fail(HAL_ERROR_INVALID_STATE, "records are kept already: stop first");
   }
   if (profile->records == NULL) {
-    profile->records = malloc(RECORDS * sizeof(*profile->records));
+    profile->records = malloc(KIT_PROFILE_RECORDS * sizeof(*profile->records));
   }
   if (profile->records == NULL) {
-    return kit_fail(HAL_ERROR_INVALID_STATE, "no host memory for %d records", (int)RECORDS);
+    return kit_fail(HAL_ERROR_INVALID_STATE, "no host memory for %d records",
+                    (int)KIT_PROFILE_RECORDS);
   }
   atomic_store(&profile->mask, mask);
   return HAL_OK;
@@ -93,9 +70,9 @@ int32_t kit_profile_drain(hal_device handle, uint64_t capacity, hal_profile_reco
   pthread_mutex_lock(&profile->lock);
   uint64_t count = profile->count < capacity ? profile->count : capacity;
   for (uint64_t i = 0; i < count; ++i) {
-    out_records[i] = profile->records[(profile->first + i) % RECORDS];
+    out_records[i] = profile->records[(profile->first + i) % KIT_PROFILE_RECORDS];
   }
-  profile->first = (profile->first + count) % RECORDS;
+  profile->first = (profile->first + count) % KIT_PROFILE_RECORDS;
   profile->count -= count;
   *out_count = count;
   *out_dropped = profile->dropped;

@@ -5,10 +5,6 @@
 
 #include "kit_state.h"
 
-bool kit_is_native(void) {
-  return kit_the_port()->hooks.submit != NULL;
-}
-
 int32_t kit_native_start(kit_stream *stream, uint64_t native) {
   stream->native.queue = native;
   stream->native.owns_queue = native == 0;

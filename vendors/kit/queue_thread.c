@@ -129,11 +129,6 @@ void kit_thread_notify(kit_stream *stream) {
   }
 }
 
-void kit_thread_call(kit_stream *stream) {
-  atomic_store(&stream->called, true);
-  kit_wake(&stream->head);
-}
-
 // Whether a thread that waits may do the operation: host calls belong to the port's own threads,
 // and a wait could outlast the caller's patience.
 static bool may_help(const kit_operation *operation) {
@@ -165,7 +160,7 @@ void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns) {
     kit_wake(&stream->claimed);
   }
   if (atomic_load(&stream->left) != atomic_load(&stream->head)) {
-    kit_thread_call(stream);
+    kit_queue_call(stream);
   }
 }
 

@@ -11,24 +11,6 @@ static void finish_stream(kit_object *object) {
   free(stream);
 }
 
-// Drops the list's reference too.
-void kit_stream_unlist(kit_stream *stream) {
-  kit_device *device = stream->object.device;
-  pthread_mutex_lock(&device->lock);
-  kit_stream **at = &device->streams;
-  while (*at != NULL && *at != stream) {
-    at = &(*at)->next;
-  }
-  bool found = *at != NULL;
-  if (found) {
-    *at = stream->next;
-  }
-  pthread_mutex_unlock(&device->lock);
-  if (found) {
-    kit_release(stream);
-  }
-}
-
 static int32_t create(kit_device *device, uint64_t native, hal_stream *out_stream) {
   if (atomic_load(&device->lost)) {
     return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
@@ -46,11 +28,7 @@ static int32_t create(kit_device *device, uint64_t native, hal_stream *out_strea
     finish_stream(&stream->object);
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no handle is left for a stream");
   }
-  kit_retain(stream);
-  pthread_mutex_lock(&device->lock);
-  stream->next = device->streams;
-  device->streams = stream;
-  pthread_mutex_unlock(&device->lock);
+  kit_stream_list(stream);
   int32_t status = kit_is_native() ? kit_native_start(stream, native) : HAL_OK;
   if (status != HAL_OK) {
     kit_stream_unlist(stream);
