@@ -2,7 +2,7 @@
 
     memory                   a part of the id, the file's name, or a rule id
     HAL-MEM-004              the cases that cite a rule
-    tier1 and not negative   tier1 … tier3, negative, layer, port
+    tier1 and not negative   tier1 … tier3, negative, layer, loader, port
     "tier2/matmul*"          a pattern over the id
 
 `and`, `or`, `not` and parentheses combine; words side by side mean `and`.
@@ -89,7 +89,7 @@ def _all_of(left: Test, right: Test) -> Test:
 
 def matches(case: Collected, word: str) -> bool:
     """Tell whether one word means a case."""
-    if word in ("negative", "layer", "port"):
+    if word in ("negative", "layer", "loader", "port"):
         return case.negative if word == "negative" else case.subject == word
     if word in (f"tier{case.tier}", case.group, case.id) or word in case.rules:
         return True

@@ -43,7 +43,7 @@ def write_report(
         groups=group_rows(results),
         rules=rule_rows(run, results),
         negative=_share(r["negative"] for r in results),
-        layer=sum(r["subject"] == "layer" for r in results),
+        subjects=Counter(r["subject"] for r in results),
         warnings=warning_rows(run, results),
         statuses=outcome.STATUSES,
     )

@@ -32,6 +32,8 @@ from hal.testing.record import BREADCRUMB_BYTES
 
 OUTPUT_TAIL_BYTES = 6000
 MAIN_CONTROL = "control"
+SUBJECTS = {"layer": "layer", "unstarted_layer": "layer", "stack": "loader"}
+"""Fixtures that decide what a case examines: the validate layer, or what the loader emulates."""
 
 
 def case_id(item: pytest.Item, suite: Path) -> str:
@@ -60,7 +62,7 @@ def describe(item: pytest.Item, suite: Path) -> dict[str, Any]:
         "needs": list(about.needs),
         "operator": about.operator,
         "dtype": about.dtype,
-        "subject": "layer" if "layer" in fixtures else "port",
+        "subject": next((word for name, word in SUBJECTS.items() if name in fixtures), "port"),
         "line": (item.reportinfo()[1] or 0) + 1,
         "decorated": isinstance(found, Case),
     }

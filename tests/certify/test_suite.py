@@ -19,7 +19,7 @@ NEGATIVE_SHARE = 0.35
 
 @pytest.fixture(scope="module")
 def cases() -> list[Collected]:
-    return list_cases(Options(tier=1))
+    return list_cases(Options(tier=2))
 
 
 def test_the_required_lists_are_what_the_suite_holds() -> None:
@@ -30,13 +30,19 @@ def test_the_required_lists_are_what_the_suite_holds() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_every_rule_of_tier_1_is_cited_by_a_case(cases: list[Collected]) -> None:
-    assert uncovered_rules(cases, 1) == []
+@pytest.mark.parametrize("tier", [1, 2])
+def test_every_rule_of_a_tier_is_cited_by_a_case(cases: list[Collected], tier: int) -> None:
+    assert uncovered_rules(cases, tier) == []
 
 
-def test_a_third_of_each_group_is_negative(cases: list[Collected]) -> None:
-    totals = Counter(case.group for case in cases)
-    negative = Counter(case.group for case in cases if case.negative)
+@pytest.mark.parametrize(("tier", "least"), [(1, 240), (2, 400)])
+def test_a_tier_has_its_cases(cases: list[Collected], tier: int, least: int) -> None:
+    assert sum(case.tier == tier for case in cases) >= least
+
+
+def test_a_third_of_each_group_of_tier_1_is_negative(cases: list[Collected]) -> None:
+    totals = Counter(case.group for case in cases if case.tier == 1)
+    negative = Counter(case.group for case in cases if case.tier == 1 and case.negative)
     shares = {group: negative[group] / total for group, total in totals.items()}
     assert {group: share for group, share in shares.items() if share < NEGATIVE_SHARE} == {}
 
