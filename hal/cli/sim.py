@@ -23,6 +23,13 @@ _CALIBRATION = click.option(
     help="A file of constants; may be given more than once. Default: those that suit the chip.",
 )
 _GUESS = click.option("--guess", is_flag=True, help="Go on with guesses for missing keys.")
+_HARNESS = click.option(
+    "--harness",
+    type=click.Choice(["none", "pytorch-eager"]),
+    default="none",
+    show_default=True,
+    help="Whose host time to add to each operator.",
+)
 _OUT = click.option("--out", type=click.Path(path_type=Path), help="Write to FILE.")
 
 
@@ -69,10 +76,16 @@ def _basis(target: Target) -> str:
 @click.argument("csv", type=click.Path(path_type=Path))
 @_CHIP
 @_CALIBRATION
+@_HARNESS
 @_GUESS
 @_OUT
 def predict(
-    csv: Path, chip: str, calibrations: tuple[Path, ...], guess: bool, out: Path | None
+    csv: Path,
+    chip: str,
+    calibrations: tuple[Path, ...],
+    harness: str,
+    guess: bool,
+    out: Path | None,
 ) -> None:
     """Add a column predicted_us to the operators of CSV.
 
@@ -83,7 +96,7 @@ def predict(
 
     table = tables.read(csv)
     target = _target(_chip(chip, guess), calibrations)
-    times = predict_us(target, table)
+    times = predict_us(target, table, harness=harness)
     text = tables.write(out, table, {"predicted_us": [f"{value:.4f}" for value in times]})
     if out is None:
         click.echo(text, nl=False)
@@ -95,13 +108,15 @@ def predict(
 @_CHIP
 @click.option("--device", help="Only rows with this value in the column device.")
 @click.option("--op", help="Only rows with this value in the column op.")
+@click.option("--library", help="Only rows with this value in the column library.")
 @click.option(
-    "--split", type=click.Choice(["random", "block"]), default="random", show_default=True
+    "--split", type=click.Choice(["random", "even", "block"]), default="random", show_default=True
 )
 @click.option("--share", type=click.FloatRange(0.01, 1), default=0.3, show_default=True,
               help="Share of the rows to fit (random split).")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--source", default="", help="Where the times come from, for the record.")
+@_HARNESS
 @_GUESS
 @_OUT
 def calibrate(
@@ -109,10 +124,12 @@ def calibrate(
     chip: str,
     device: str | None,
     op: str | None,
+    library: str | None,
     split: str,
     share: float,
     seed: int,
     source: str,
+    harness: str,
     guess: bool,
     out: Path | None,
 ) -> None:
@@ -122,10 +139,16 @@ def calibrate(
     from hal.sim.calibrate import calibrate as run
 
     table = tables.read(measured)
-    for column, value in (("device", device), ("op", op)):
+    for column, value in (("device", device), ("op", op), ("library", library)):
         if value is not None:
             table = only(table, column, value)
-    found = run(_chip(chip, guess), table, Split(split, share, seed=seed), source=source)
+    found = run(
+        _chip(chip, guess),
+        table,
+        Split(split, share, seed=seed),
+        source=source,
+        harness=harness,
+    )
     for constant in calibration.specification(found.constants.family):
         click.echo(f"{constant.name:12} {found.constants[constant.name]:10.4g} {constant.unit}")
     for name, part in (("fitted", found.fitted), ("unseen", found.unseen)):

@@ -19,6 +19,10 @@ from hal.sim.tables import Table
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 STARTS: Mapping[str, tuple[Mapping[str, float], ...]] = {
+    "eager": (
+        {},
+        {"matmul": 30, "softmax": 15, "layernorm": 52, "gelu": 47},
+    ),
     "gemm": (
         {},
         {"step": 280, "fill": 1.2, "tile": 2900, "cache_rate": 0.7},
@@ -33,7 +37,8 @@ class Split:
     """Which rows are fitted.
 
     Attributes:
-        kind: `random` (a share of all rows) or `block` (whole values of N and K held out).
+        kind: `random` (a share of all rows), `even` (every second row, of few rows in order) or
+            `block` (whole values of N and K held out).
         share: Share of the rows to fit, for `random`.
         rows_most: Most rows that the fit looks at.
         seed: Seed of the choice.
@@ -46,6 +51,8 @@ class Split:
 
     def fitted(self, table: Table) -> Mask:
         """Mask of the rows that may be fitted."""
+        if self.kind == "even":
+            return np.equal(np.arange(len(table.rows)) % 2, 0)
         if self.kind == "random":
             return random_split(len(table.rows), share=self.share, seed=self.seed)
         lengths = [
@@ -85,7 +92,9 @@ def only(table: Table, column: str, value: str) -> Table:
     )
 
 
-def calibrate(chip: Chip, table: Table, split: Split, *, source: str = "") -> Fit:
+def calibrate(
+    chip: Chip, table: Table, split: Split, *, source: str = "", harness: str = ""
+) -> Fit:
     """Fit the one family of a table's operators.
 
     Args:
@@ -93,11 +102,12 @@ def calibrate(chip: Chip, table: Table, split: Split, *, source: str = "") -> Fi
         table: Operators with a column of measured times.
         split: Which rows are fitted.
         source: Where the measurements come from, for the record.
+        harness: As for `plan`; with one, its host times are what is fitted.
 
     Raises:
         UsageError: the table mixes families, has too few rows, or a row is wrong.
     """
-    work = plan(table)
+    work = plan(table, harness=harness)
     measured = np.array(tables.measured_us(table))
     families = sorted({group.family for group in work.groups})
     if len(families) != 1:
@@ -113,7 +123,7 @@ def calibrate(chip: Chip, table: Table, split: Split, *, source: str = "") -> Fi
             call=table.name,
             next_step="Give more rows, or a larger --share.",
         )
-    constants = _best(chip, family, table, measured, mask, split)
+    constants = _best(chip, family, table, measured, mask, split, harness)
     whole = work.predict_us(Target.of(chip, [constants]))
     parts = errors(whole[mask], measured[mask]), errors(whole[~mask], measured[~mask])
     record = {
@@ -131,7 +141,13 @@ def calibrate(chip: Chip, table: Table, split: Split, *, source: str = "") -> Fi
 
 
 def _best(
-    chip: Chip, family: str, table: Table, measured: Any, mask: Mask, split: Split
+    chip: Chip,
+    family: str,
+    table: Table,
+    measured: Any,
+    mask: Mask,
+    split: Split,
+    harness: str,
 ) -> Constants:
     """The best fit from several starts, on a sample of the rows of the mask."""
     rows = np.flatnonzero(mask)
@@ -142,7 +158,8 @@ def _best(
             table,
             rows=tuple(table.rows[i] for i in rows),
             lines=tuple(table.lines[i] for i in rows),
-        )
+        ),
+        harness=harness,
     )
     base = Target.of(chip)
     found = []

@@ -58,6 +58,40 @@ FAMILIES: dict[str, tuple[Constant, ...]] = {
         Constant("droop", "share", 0.15, 0.0, 0.8, "longer time of dense runs far above 5 ms, when "
                  "the power limit lowers the clock"),
     ),
+    "vector": (
+        Constant("launch", "launches", 0.8, 0.2, 2.0, "least time of a kernel, as a multiple of "
+                 "the declared launch"),
+        Constant("dram", "share", 0.82, 0.5, 1.0, "of the declared DRAM bandwidth"),
+        Constant("cache", "share", 0.5, 0.1, 1.2, "of the cache that keeps data to the next call"),
+        Constant("cache_rate", "share", 0.5, 0.05, 3.0, "of the declared cache bandwidth"),
+        Constant("lanes", "share", 0.9, 0.2, 2.0, "of the lanes' peak rate"),
+        Constant("row", "cycles", 3000, 0, 12000, "latency of a sum along a row of 4,096 or more"),
+        Constant("overlap", "share", 0.1, 0.0, 0.3, "of the shorter phase that is not hidden"),
+    ),
+    "collective": (
+        Constant("launch", "us", 7.0, 0.5, 30.0, "time before the first byte, all chips ready"),
+        Constant("hop", "latencies", 0.8, 0.2, 4.0, "time of a step, as a multiple of the declared "
+                 "link latency"),
+        Constant("root", "us", 9.0, 0.0, 60.0, "of the square root of the wire bytes in MiB"),
+        Constant("wire", "share", 0.76, 0.3, 1.0, "of the declared link bandwidth"),
+        Constant("pairs", "us", 3.0, 0.0, 20.0, "to set up the pairs of an all-to-all"),
+        Constant("switch_launch", "us", 18.0, 5.0, 60.0, "as launch, for a sum in the switch"),
+        Constant("switch_wire", "share", 0.69, 0.3, 1.0, "as wire, for a sum in the switch"),
+        Constant("direct_launch", "us", 3.3, 0.5, 20.0, "as launch, for one kernel that reads from "
+                 "all peers"),
+        Constant("direct_wire", "share", 0.55, 0.1, 1.0, "as wire, for one kernel that reads from "
+                 "all peers"),
+    ),
+    "eager": (
+        Constant("matmul", "us", 27.0, 0.0, 80.0, "host time of one call"),
+        Constant("softmax", "us", 13.0, 0.0, 80.0, "host time of one call"),
+        Constant("layernorm", "us", 50.0, 0.0, 80.0, "host time of one call"),
+        Constant("gelu", "us", 46.0, 0.0, 80.0, "host time of one call"),
+        Constant("kernel", "times", 0.94, 0.6, 1.4, "kernels' time on this machine"),
+        Constant("droop", "share", 0.5, 0.0, 1.0, "of the family gemm's droop; single calls leave "
+                 "the power limit time to recover"),
+        Constant("hidden", "us", 5.0, 0.0, 12.0, "of the kernel, while the host still works"),
+    ),
 }  # fmt: skip
 
 

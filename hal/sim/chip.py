@@ -88,6 +88,7 @@ class Chip:
             cache next to them.
         load_bytes_per_cycle: Bytes a cycle that one core can take in.
         accumulator_bytes: Bytes of running sums that one core can hold.
+        near_bytes: Bytes of the largest scratchpad of one core.
         fill_cycles: Cycles to fill and drain a matrix unit once.
         launch_s: Time of an empty launch on an idle chip.
         link: The links of the chip; None when it declares none.
@@ -111,6 +112,7 @@ class Chip:
     near_cache_bytes_per_cycle: float
     load_bytes_per_cycle: float
     accumulator_bytes: float
+    near_bytes: float
     fill_cycles: float
     launch_s: float
     link: Link | None
@@ -139,6 +141,11 @@ class Chip:
                 next_step=f"Add an operation with a: {dtype} under compute, or use one of those.",
             )
         return rate
+
+    def lane_rate(self) -> float:
+        """Plain f32 operations a second of all vector lanes; of another type where f32 is not."""
+        lanes = self.lanes_per_cycle.get("f32") or max(self.lanes_per_cycle.values(), default=1.0)
+        return lanes * self.core_count * self.clock_hz
 
     @staticmethod
     def of(hcd: Hcd, *, allow_guesses: bool = False) -> Chip:
@@ -254,6 +261,7 @@ def _gather(reader: _Reader) -> Chip:
         near_cache_bytes_per_cycle=first_rate,
         load_bytes_per_cycle=max(load, first_rate / core_count),
         accumulator_bytes=_accumulator(reader),
+        near_bytes=_near(reader),
         fill_cycles=fill,
         launch_s=launch * 1e-9,
         link=_link(reader),
@@ -362,6 +370,18 @@ def _accumulator(reader: _Reader) -> float:
     if sizes["accumulator"]:
         return sizes["accumulator"]
     return max(sizes["register"] / 2, LIT.accumulator_least_bytes)
+
+
+def _near(reader: _Reader) -> float:
+    """Bytes of the largest scratchpad of a core."""
+    return max(
+        (
+            reader.number(f"memory.{m['id']}.capacity_bytes", 65536, "long rows")
+            for m in reader.hcd.get("memory", [])
+            if m["kind"] == "scratchpad"
+        ),
+        default=LIT.accumulator_least_bytes,
+    )
 
 
 def _link(reader: _Reader) -> Link | None:

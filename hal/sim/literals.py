@@ -45,6 +45,21 @@ TABLE = (
             "four warps, which runs asynchronously (H100), or a 128 x 128 array"),
     Literal("plain_per_function", 4, "operations", "an elementary function costs as much as four "
             "plain operations where a description is silent (quarter-rate special units)"),
+    Literal("row_kept_share", 0.075, "share of near memory", "a row of at most this stays near "
+            "the core for the next pass: layer norm of 4096 to 32768 columns on A100"),
+    Literal("vector_cache_ramp", 0.5, "share of the cache", "as cache_ramp, for a streaming "
+            "kernel: our own fit to vector_operators.csv"),
+    Literal("core_fill_elements", 2048, "elements", "elements that a core needs to run at full "
+            "rate: 2,048 threads of a core (A100)"),
+    Literal("rows_per_core", 1, "rows", "rows of a sum that a core works on before latency hides"),
+    Literal("row_elements", 4096, "elements", "a row of this length pays the whole row latency"),
+    Literal("own_copy", 0.5, "bytes", "copying the own part of a gather costs half of what sending "
+            "it would: all_gather of 2, 4 and 8 A100 in collectives.csv"),
+    Literal("tree_hop", 2.5, "hops", "a level of a tree: two children, then memory; rings win "
+            "among 8 chips and trees above (NCCL)"),
+    Literal("pair_bytes", 32768, "bytes", "part size at which half of an all-to-all's set-up is "
+            "paid: H100 rows of collectives.csv"),
+    Literal("peer_us", 0.1, "us", "a flag of one more peer: direct all-reduce rows"),
     Literal("launch_guess_ns", 3000, "ns", "aiconfigurator a100_sxm.yaml, h100_sxm.yaml (not "
             "official); a guess for a chip that does not say"),
     Literal("load_guess_bytes", 64, "bytes a cycle", "width of a core's port to the L2 of recent "

@@ -7,15 +7,15 @@ the times for any chip and any constants, which is what a fit calls again and ag
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hal.errors import HcdError, UsageError
-from hal.sim import calibration, gemm, tables
+from hal.sim import calibration, collective, eager, gemm, tables, vector
 from hal.sim.calibration import Constants
-from hal.sim.chip import DTYPE_BYTES, Chip, element_type
+from hal.sim.chip import DTYPE_BYTES, Chip, Link, element_type
 from hal.sim.tables import Table
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -28,19 +28,27 @@ class Target:
     Attributes:
         chip: The chip.
         constants: Family to its constants.
+        link: Links to use instead of those of the chip; None for the chip's own.
     """
 
     chip: Chip
     constants: Mapping[str, Constants] = field(default_factory=dict)
+    link: Link | None = None
 
     @staticmethod
-    def of(chip: Chip, given: Sequence[Constants] = (), *, split: str = "random") -> Target:
+    def of(
+        chip: Chip,
+        given: Sequence[Constants] = (),
+        *,
+        split: str = "random",
+        link: Link | None = None,
+    ) -> Target:
         """Take the given constants, and for the other families those that suit the chip best."""
         found = {
             family: calibration.find(family, chip, split=split) for family in calibration.FAMILIES
         }
         found.update({constants.family: constants for constants in given})
-        return Target(chip, found)
+        return Target(chip, found, link)
 
     def describe(self) -> list[str]:
         """One line for each family: fitted, or whose constants stand in."""
@@ -96,44 +104,77 @@ class Plan:
         return result
 
 
-def predict_us(target: Target, table: Table) -> Array:
+def predict_us(target: Target, table: Table, *, harness: str = "") -> Array:
     """Microseconds of each row of a table; see `plan` and `Plan.predict_us` for the errors."""
-    return plan(table).predict_us(target)
+    return plan(table, harness=harness).predict_us(target)
 
 
-def plan(table: Table) -> Plan:
-    """Check a table and gather its rows by operator and element type.
+def plan(table: Table, *, harness: str = "") -> Plan:
+    """Check a table and gather its rows by operator, element type and harness.
 
-    Raises UsageError: an operator or element type is unknown, a column is missing, a cell is no
-    number; the message names the line.
+    Args:
+        table: The operators.
+        harness: `pytorch-eager` adds that framework's host time to rows without a cell `harness`.
+
+    Raises UsageError: an operator, element type or harness is unknown, a column is missing, a cell
+    is no number; the message names the line.
     """
-    keys: dict[tuple[str, str], list[int]] = {}
+    keys: dict[tuple[str, str, str], list[int]] = {}
     for index, name in enumerate(tables.operators(table)):
-        keys.setdefault((name, _dtype(table, index)), []).append(index)
+        around = table.rows[index].get("harness", "").strip().lower() or harness
+        if around not in eager.HARNESSES:
+            table.fail(index, f"harness {around!r} is unknown; known are {eager.HARNESSES[-1]}")
+        if name in tables.COLLECTIVES:
+            direct = "custom" in table.rows[index].get("library", "").lower()
+            keys.setdefault((name, "direct" if direct else "", ""), []).append(index)
+        else:
+            key = (name, _dtype(table, index), "" if around == "none" else around)
+            keys.setdefault(key, []).append(index)
     groups = []
-    for (name, dtype), rows in keys.items():
-        family, make = _formula(name)
+    for (name, dtype, around), rows in keys.items():
+        make = _formula(name)
         if make is None:
             table.fail(rows[0], f"the operator {name!r} is unknown; known are {', '.join(known())}")
         else:
-            seconds = make(table, rows, name, dtype)
+            family, seconds = make(table, rows, name, dtype)
+            if around:
+                family, seconds = "eager", _called(family, name, seconds)
             groups.append(Group(family, tuple(rows), seconds, table.lines[rows[0]]))
     return Plan(table.name, len(table.rows), tuple(groups))
 
 
-Make = Callable[[Table, Sequence[int], str, str], Callable[[Target], Array]]
+Seconds = Callable[[Target], Array]
+Make = Callable[[Table, Sequence[int], str, str], tuple[str, Seconds]]
 
 
-def _formula(name: str) -> tuple[str, Make | None]:
-    """The family of an operator and the function that prepares its rows."""
+def _formula(name: str) -> Make | None:
+    """The function that prepares the rows of an operator, or None for an unknown one."""
     if name in tables.MATMULS:
-        return "gemm", _products
-    return "", None
+        return _products
+    if name in tables.COLLECTIVES:
+        return _collectives
+    return _vectors if vector.operator(name) is not None else None
 
 
 def known() -> list[str]:
     """Names of the operators that can be predicted."""
-    return [*tables.MATMULS]
+    return [*tables.MATMULS, *vector.OPERATORS, *vector.ALIASES, *tables.COLLECTIVES]
+
+
+def _called(family: str, name: str, kernel: Seconds) -> Seconds:
+    """Put the host time of one framework call around a kernel."""
+    operator = "matmul" if name in tables.MATMULS else name
+
+    def seconds(target: Target) -> Array:
+        harness, inner = target.constants["eager"], target.constants[family]
+        if family == "gemm":
+            droop = inner["droop"] * harness["droop"]
+            inner = replace(inner, values={**inner.values, "droop": droop})
+        bare = Target(target.chip, {**target.constants, family: inner}, target.link)
+        launch = inner["launch"] * target.chip.launch_s
+        return eager.call_us(harness, operator, (kernel(bare) - launch) * 1e6) * 1e-6
+
+    return seconds
 
 
 def _dtype(table: Table, index: int) -> str:
@@ -159,9 +200,7 @@ def _column(table: Table, rows: Sequence[int], name: str, absent: float | None =
     )
 
 
-def _products(
-    table: Table, rows: Sequence[int], name: str, dtype: str
-) -> Callable[[Target], Array]:
+def _products(table: Table, rows: Sequence[int], name: str, dtype: str) -> tuple[str, Seconds]:
     m, n, k = (_column(table, rows, c) for c in ("m", "n", "k"))
     batch = _column(table, rows, "batch", 1.0)
 
@@ -169,4 +208,27 @@ def _products(
         chip, constants = target.chip, target.constants["gemm"]
         return gemm.predict_s(chip, constants, m, n, k, dtype=dtype, batch=batch)
 
-    return seconds
+    return "gemm", seconds
+
+
+def _vectors(table: Table, rows: Sequence[int], name: str, dtype: str) -> tuple[str, Seconds]:
+    m, n = _column(table, rows, "m"), _column(table, rows, "n", 1.0)
+
+    def seconds(target: Target) -> Array:
+        chip, constants = target.chip, target.constants["vector"]
+        return vector.predict_s(chip, constants, name, m, n, dtype=dtype)
+
+    return "vector", seconds
+
+
+def _collectives(table: Table, rows: Sequence[int], name: str, how: str) -> tuple[str, Seconds]:
+    count, size = _column(table, rows, "n_devices"), _column(table, rows, "bytes")
+    operation = tables.COLLECTIVES[name]
+
+    def seconds(target: Target) -> Array:
+        chip, constants = target.chip, target.constants["collective"]
+        return collective.predict_s(
+            chip, constants, operation, count, size, direct=how == "direct", link=target.link
+        )
+
+    return "collective", seconds
