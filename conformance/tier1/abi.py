@@ -359,12 +359,12 @@ def test_the_record_of_an_error_has_the_golden_layout(rig: Rig) -> None:
 @case(rules=["HAL-ABI-015"])
 def test_descriptors_are_read_at_the_golden_offsets(rig: Rig) -> None:
     raw = rig.raw
-    source, target, stream = rig.numbers(range(16)), rig.numbers([0] * 16), rig.stream()
-    packed = struct.pack("<QII6Q2Q", 80, 3, 0, source, 8, 16, target, 24, 16, 0, 0)
+    source, target, stream = rig.numbers(range(68)), rig.numbers([0] * 132), rig.stream()
+    packed = struct.pack("<QII6Q2Q", 80, 3, 0, source, 256, 16, target, 512, 16, 0, 0)
     desc = raw.ffi.cast("hal_copy_desc *", raw.keep(raw.ffi.new("uint8_t[]", packed)))
     raw.ok("transfer.copy", stream, desc)
     rig.wait(stream)
-    assert rig.read(target, 16) == [0] * 6 + [2, 3, 4, 5] + [0] * 6
+    assert rig.read(target, 132) == [0] * 128 + [64, 65, 66, 67]
 
 
 # ---- leaks ----

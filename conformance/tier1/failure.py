@@ -15,9 +15,9 @@ from hal.testing.rig import LONG_NS
 @pytest.mark.parametrize("call", ["fill", "copy", "launch", "record", "wait"])
 def test_a_failed_stream_takes_no_more_work(rig: Rig, call: str) -> None:
     raw, stream = rig.raw, rig.failed_stream()
-    memory, event = rig.numbers([1, 2]), rig.event()
+    memory, event = rig.numbers([1] * 65), rig.event()
     kernel = rig.program(programs.slow(), "slow")
-    half = [raw.ref(memory, offset, 4) for offset in (0, 4)]
+    half = [raw.ref(memory, offset, 4) for offset in (0, 256)]
     launch = rig.launch_desc([rig.symbol(1), rig.buffer(memory, 4)])
     asks = {
         "fill": ("transfer.fill", stream, half[0], b"\1", 1),
@@ -33,7 +33,7 @@ def test_a_failed_stream_takes_no_more_work(rig: Rig, call: str) -> None:
     rig.refuse(*asks[call], status=Status.EXECUTION_FAILED)
     assert raw.call(*asks[call]) == Status.EXECUTION_FAILED
     assert raw.error()[1] == 1
-    assert rig.read(memory, 2) == [1, 2]
+    assert rig.read(memory, 65) == [1] * 65
 
 
 @case(rules=["HAL-ABI-013"], negative=True)
@@ -113,11 +113,11 @@ def test_a_kernel_that_reads_outside_its_buffer_fails_its_stream(rig: Rig, at: i
 def test_a_range_smaller_than_its_buffer_is_the_bound(rig: Rig) -> None:
     """The kernel may read nothing outside the range that it was given, buffer or no buffer."""
     kernel = rig.program(programs.outside(), "outside")
-    stream, source, target = rig.stream(), rig.numbers(range(8)), rig.numbers([2])
-    inside = rig.buffer(source, 8, offset=8)
+    stream, source, target = rig.stream(), rig.numbers(range(68)), rig.numbers([2])
+    inside = rig.buffer(source, 8, offset=256)
     rig.launch(stream, kernel, rig.symbol(1), inside, rig.buffer(target, 4))
     rig.wait(stream)
-    assert rig.read(target, 1) == [3]
+    assert rig.read(target, 1) == [65]
     rig.launch(stream, kernel, rig.symbol(2), inside, rig.buffer(target, 4))
     rig.refuse("stream.synchronize", stream, LONG_NS, status=Status.EXECUTION_FAILED)
 

@@ -78,19 +78,18 @@ def test_fill_refuses_a_buffer_that_is_none(rig: Rig, handle: str) -> None:
 @pytest.mark.parametrize("count", [1, 2, 513, 65_537])
 def test_a_fill_repeats_each_byte_of_its_pattern(rig: Rig, pattern: bytes, count: int) -> None:
     length = len(pattern) * count
-    memory = rig.memory(length + 128)
-    rig.fill(memory, b"\x7e", length + 128)
-    rig.fill(memory, pattern, count, offset=64)
-    wanted = b"\x7e" * 64 + pattern * count + b"\x7e" * 64
-    assert rig.download(memory, length + 128) == wanted
+    memory = rig.memory(length + 512)
+    rig.fill(memory, b"\x7e", length + 512)
+    rig.fill(memory, pattern, count, offset=256)
+    wanted = b"\x7e" * 256 + pattern * count + b"\x7e" * 256
+    assert rig.download(memory, length + 512) == wanted
 
 
 @case(rules=["HAL-XFR-026"])
 @pytest.mark.parametrize("pattern", PATTERNS, ids=["1 byte", "2 bytes", "4 bytes", "8 bytes"])
 @pytest.mark.parametrize("offset", [1, 3, 6, 61])
 def test_a_fill_starts_at_an_odd_offset(rig: Rig, pattern: bytes, offset: int) -> None:
-    step = max(1, rig.raw.i64(rig.device, "device.offset_alignment_bytes") or 1)
-    at = -(-offset // step) * step
+    at = rig.aligned(offset)
     memory = rig.memory(512)
     rig.upload(memory, bytes_of(512))
     rig.fill(memory, pattern, 9, offset=at)
@@ -101,11 +100,11 @@ def test_a_fill_starts_at_an_odd_offset(rig: Rig, pattern: bytes, offset: int) -
 @case(rules=["HAL-XFR-026"])
 @pytest.mark.parametrize("length", [1, 2, 4, 8])
 def test_a_fill_of_nothing_does_nothing(rig: Rig, length: int) -> None:
-    memory, stream = rig.memory(16), rig.stream()
-    rig.upload(memory, bytes_of(16))
-    rig.raw.ok("transfer.fill", stream, rig.raw.ref(memory, 16, 0), b"\1" * 8, length)
+    memory, stream = rig.memory(256), rig.stream()
+    rig.upload(memory, bytes_of(256))
+    rig.raw.ok("transfer.fill", stream, rig.raw.ref(memory, 256, 0), b"\1" * 8, length)
     rig.wait(stream)
-    assert rig.download(memory, 16) == bytes_of(16)
+    assert rig.download(memory, 256) == bytes_of(256)
 
 
 @case(rules=["HAL-XFR-026"])

@@ -78,19 +78,19 @@ def test_destroy_refuses_a_stream_that_is_none(rig: Rig, handle: str) -> None:
 @case(rules=["HAL-STR-011"])
 def test_work_enqueued_before_destroy_still_finishes(rig: Rig) -> None:
     kernel = rig.program(programs.slow(), "slow")
-    stream, memory = rig.stream(), rig.numbers([3, 0])
+    stream, memory = rig.stream(), rig.numbers([3] + [0] * 64)
     with rig.held(stream):
         rig.launch(stream, kernel, rig.symbol(STEPS), rig.buffer(memory, 4))
         desc = rig.copy_desc(
             Copy.DEVICE_TO_DEVICE,
             source=rig.raw.ref(memory, 0, 4),
-            target=rig.raw.ref(memory, 4, 4),
+            target=rig.raw.ref(memory, 256, 4),
         )
         rig.raw.ok("transfer.copy", stream, desc)
         rig.raw.ok("stream.destroy", stream)
     rig.raw.ok("device.synchronize", rig.device, LONG_NS)
     result = programs.after_loop(3, STEPS)
-    assert rig.read(memory, 2, dtype="<u4") == [result, result]
+    assert rig.read(memory, 65, dtype="<u4") == [result, *[0] * 63, result]
 
 
 @case(rules=["HAL-STR-011", "HAL-STR-041"])

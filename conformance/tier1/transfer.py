@@ -17,6 +17,9 @@ from hal.testing.seeds import bytes_of
 KINDS = [Copy.HOST_TO_DEVICE, Copy.DEVICE_TO_HOST, Copy.DEVICE_TO_DEVICE]
 NAMES = ["to device", "to host", "on device"]
 SIZES = [1, 3, 4095, 4096, 4097, 65535, 65536, 65537, 1048575, 1048576, 1048577]
+GUARD = 256
+"""Bytes around a range; a multiple of any chip's alignment of offsets."""
+
 NEAR_END = [(2**64 - 64, 128), (2**64 - 1, 1), (64, 2**64 - 64), (2**63, 2**63)]
 
 
@@ -169,11 +172,11 @@ def test_copy_refuses_a_target_beyond_its_buffer(rig: Rig, offset: int, bytes_: 
 @case(rules=["HAL-XFR-010"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_a_range_may_end_where_its_buffer_ends(rig: Rig, kind: Copy) -> None:
-    memory, other = rig.memory(64), rig.memory(64)
+    memory, other = rig.memory(GUARD + 16), rig.memory(GUARD + 16)
     stream = rig.stream()
     host = rig.raw.pointer(bytearray(b"\x5a" * 16))
-    last = rig.raw.ref(memory, 48, 16)
-    desc = copy_of(rig, kind, last, last if kind == 1 else rig.raw.ref(other, 48, 16), host)
+    last = rig.raw.ref(memory, GUARD, 16)
+    desc = copy_of(rig, kind, last, last if kind == 1 else rig.raw.ref(other, GUARD, 16), host)
     rig.raw.ok("transfer.copy", stream, desc)
     rig.wait(stream)
 
@@ -242,46 +245,47 @@ def test_a_refused_copy_is_not_counted_and_fails_no_stream(rig: Rig) -> None:
 @case(rules=["HAL-XFR-012"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_a_copy_of_nothing_does_nothing(rig: Rig, kind: Copy) -> None:
-    memory, stream = rig.memory(16), rig.stream()
-    rig.upload(memory, bytes_of(16))
-    empty = rig.raw.ref(memory, 16, 0)
+    memory, stream = rig.memory(GUARD), rig.stream()
+    rig.upload(memory, bytes_of(GUARD))
+    empty = rig.raw.ref(memory, GUARD, 0)
     desc = copy_of(rig, kind, empty, empty, rig.raw.NULL)
     rig.raw.ok("transfer.copy", stream, desc)
     rig.wait(stream)
-    assert rig.download(memory, 16) == bytes_of(16)
+    assert rig.download(memory, GUARD) == bytes_of(GUARD)
 
 
 @case(rules=["HAL-XFR-012", "HAL-XFR-013"])
 @pytest.mark.parametrize("bytes_", SIZES)
 def test_a_copy_moves_each_byte_and_no_other(rig: Rig, bytes_: int) -> None:
-    data, guard = bytes_of(bytes_), b"\x6b" * 64
-    source, target, stream = rig.memory(bytes_ + 128), rig.memory(bytes_ + 128), rig.stream()
+    data, guard = bytes_of(bytes_), b"\x6b" * GUARD
+    total = bytes_ + 2 * GUARD
+    source, target, stream = rig.memory(total), rig.memory(total), rig.stream()
     rig.upload(source, guard + data + guard)
-    rig.fill(target, b"\x7e", bytes_ + 128)
+    rig.fill(target, b"\x7e", total)
     desc = rig.copy_desc(
         Copy.DEVICE_TO_DEVICE,
-        source=rig.raw.ref(source, 64, bytes_),
-        target=rig.raw.ref(target, 64, bytes_),
+        source=rig.raw.ref(source, GUARD, bytes_),
+        target=rig.raw.ref(target, GUARD, bytes_),
     )
     rig.raw.ok("transfer.copy", stream, desc)
     rig.wait(stream)
-    assert rig.download(target, bytes_ + 128) == b"\x7e" * 64 + data + b"\x7e" * 64
+    assert rig.download(target, total) == b"\x7e" * GUARD + data + b"\x7e" * GUARD
 
 
 @case(rules=["HAL-XFR-012"])
 @pytest.mark.parametrize("bytes_", [1, 7, 4096, 4097, 100_003])
 def test_a_download_writes_each_host_byte_and_no_other(rig: Rig, bytes_: int) -> None:
-    memory, stream = rig.memory(bytes_ + 64), rig.stream()
-    rig.upload(memory, bytes_of(bytes_ + 64))
+    memory, stream = rig.memory(bytes_ + 2 * GUARD), rig.stream()
+    rig.upload(memory, bytes_of(bytes_ + 2 * GUARD))
     with GuardedBuffer(bytes_) as host:
         desc = rig.copy_desc(
             Copy.DEVICE_TO_HOST,
-            source=rig.raw.ref(memory, 32, bytes_),
+            source=rig.raw.ref(memory, GUARD, bytes_),
             host_target=rig.raw.ffi.cast("void *", host.address),
         )
         rig.raw.ok("transfer.copy", stream, desc)
         rig.wait(stream)
-        assert host.array().tobytes() == bytes_of(bytes_ + 64)[32 : 32 + bytes_]
+        assert host.array().tobytes() == bytes_of(bytes_ + GUARD)[GUARD:]
         assert host.intact()
 
 
@@ -305,8 +309,7 @@ def test_an_upload_reads_each_host_byte_and_no_other(rig: Rig, bytes_: int) -> N
 @case(rules=["HAL-XFR-012"])
 @pytest.mark.parametrize("offset", [1, 3, 63, 64, 4095, 4097])
 def test_a_copy_starts_at_its_offset(rig: Rig, offset: int, hcd: Any) -> None:
-    step = max(1, rig.raw.i64(rig.device, "device.offset_alignment_bytes") or 1)
-    at = -(-offset // step) * step
+    at = rig.aligned(offset)
     data = bytes_of(8192)
     memory = rig.memory(8192)
     rig.upload(memory, data)
@@ -358,7 +361,7 @@ def host_room() -> int:
 def test_overlapping_ranges_copy_as_if_through_a_third_place(
     rig: Rig, direction: str, distance: int
 ) -> None:
-    count = 100_000
+    count, distance = 100_000, rig.aligned(distance)
     data = bytes_of(count + distance)
     memory, stream = rig.memory(count + distance), rig.stream()
     rig.upload(memory, data)

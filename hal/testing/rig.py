@@ -167,6 +167,11 @@ class Rig:
         status = self.raw.call("memory.native_handle", memory, out)
         return int(out[0]) if status == Status.OK else None
 
+    def aligned(self, offset: int) -> int:
+        """Return the first offset from this one on that the device allows in a range."""
+        step = max(1, self.raw.i64(self.device, "device.offset_alignment_bytes") or 1)
+        return -(-offset // step) * step
+
     # ---- handles that are none ----
 
     def no_device(self, kind: str) -> int:
