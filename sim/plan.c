@@ -1,6 +1,7 @@
 // Virtual time over all chips: what each operation takes, on its chip and on the links.
 #include <stdio.h>
 
+#include "checks.h"
 #include "events.h"
 #include "system.h"
 
@@ -100,6 +101,10 @@ void sim_plan(kit_device *device, uint64_t stream, kit_operation *operation) {
   const sim_options *options = sim_options_now();
   uint32_t index = kit_device_index(device);
   vil_schedule launch = {0};
+  sim_checks_enqueue(kit_device_handle(device), stream, operation);
+  if (operation->kind > KIT_FILL) {
+    return;
+  }
   pthread_mutex_lock(&sim_the_system.lock);
   begin_session(&sim_the_system.chips[index], kit_device_handle(device));
   const char *track = NULL;

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checks.h"
 #include "kit_tables.h"
+#include "observe.h"
 #include "system.h"
 
 sim_system sim_the_system = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -98,6 +100,7 @@ static void forget(void) {
 
 static void stop(void) {
   sim_trace_end();
+  sim_checks_end();
   forget();
 }
 
@@ -131,6 +134,7 @@ static int32_t start(void) {
     return status;
   }
   sim_trace_begin();
+  sim_checks_begin();
   kit_host_fence(1);  // The host cannot read device memory, as with a real chip.
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   kit_host_threads(processors > 1 ? (uint32_t)processors - 1 : 0);
@@ -164,18 +168,37 @@ static const kit_port port = {
               .device_count = device_count,
               .device_facts = device_facts,
               .reserve = sim_reserve,
+              .release = sim_release,
               .run = sim_run,
               .plan = sim_plan,
               .peer_info = sim_peer_info},
 };
 
 static const hal_port_table port_table = {KIT_PORT, .get_extension = sim_get_extension};
-static const hal_device_table device_table = {KIT_DEVICE, .peer_info = kit_device_peer_info};
+static const hal_device_table device_table = {.size = sizeof(hal_device_table),
+                                              .open = kit_device_open,
+                                              .close = kit_device_close,
+                                              .get_i64 = kit_device_get_i64,
+                                              .get_str = kit_device_get_str,
+                                              .synchronize = sim_device_synchronize,
+                                              .peer_info = kit_device_peer_info};
 static const hal_memory_table memory_table = {KIT_MEMORY};
 static const hal_transfer_table transfer_table = {KIT_TRANSFER,
                                                   .copy_peer = kit_transfer_copy_peer};
-static const hal_stream_table stream_table = {KIT_STREAM};
-static const hal_event_table event_table = {KIT_EVENT};
+static const hal_stream_table stream_table = {.size = sizeof(hal_stream_table),
+                                              .create = kit_stream_create,
+                                              .destroy = kit_stream_destroy,
+                                              .query = sim_stream_query,
+                                              .synchronize = sim_stream_synchronize,
+                                              .wait_event = kit_stream_wait_event};
+static const hal_event_table event_table = {.size = sizeof(hal_event_table),
+                                            .create = kit_event_create,
+                                            .destroy = kit_event_destroy,
+                                            .record = sim_event_record,
+                                            .query = sim_event_query,
+                                            .synchronize = sim_event_synchronize,
+                                            .signal = kit_event_signal,
+                                            .elapsed_ns = kit_event_elapsed_ns};
 static const hal_module_table module_table = {KIT_MODULE};
 static const hal_launch_table launch_table = {KIT_LAUNCH};
 static const hal_operator_table operator_table = {.size = sizeof(operator_table)};

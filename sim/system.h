@@ -29,6 +29,7 @@ extern sim_system sim_the_system;
 // ---- work.c, plan.c: the kit's hooks ----
 int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
                     kit_allocation *out);
+void sim_release(kit_device *device, kit_allocation *allocation);
 int32_t sim_run(kit_device *device, kit_operation *operation);
 void sim_plan(kit_device *device, uint64_t stream, kit_operation *operation);
 int32_t sim_peer_info(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value);

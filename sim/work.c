@@ -1,6 +1,7 @@
 // What the simulated chips do: memory, operations, and the faults that the host asked for.
 #include <time.h>
 
+#include "checks.h"
 #include "system.h"
 
 int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
@@ -16,7 +17,16 @@ int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int 
                     (unsigned long long)bytes);
   }
   // Timing alone: address space that nobody writes, so a chip's whole memory costs nothing.
-  return kit_host_reserve(device, bytes, alignment, options->functional ? zero : 1, out);
+  int32_t status = kit_host_reserve(device, bytes, alignment, options->functional ? zero : 1, out);
+  if (status == HAL_OK && options->functional) {
+    sim_checks_reserve(out, bytes, zero);
+  }
+  return status;
+}
+
+void sim_release(kit_device *device, kit_allocation *allocation) {
+  sim_checks_release(allocation);
+  kit_host_release(device, allocation);
 }
 
 // The fault that the options lay on this operation; HAL_OK when there is none.
@@ -58,5 +68,6 @@ int32_t sim_run(kit_device *device, kit_operation *operation) {
   if (status != HAL_OK || !sim_options_now()->functional) {
     return status;
   }
-  return kit_host_run(device, operation);
+  return sim_options_now()->checks != 0 ? sim_checks_run(operation)
+                                        : kit_host_run(device, operation);
 }

@@ -168,7 +168,7 @@ class Forecaster:
         found = decode(image)
         signature = next(k for k in found.kernels if k.name == name)
         kinds = [
-            "buffer" if a.kind == "buffer" else a.dtype.name if a.kind == "scalar" else "i64"
+            a.dtype.name if a.kind == "scalar" and a.dtype else "buffer" if a.dtype else "i64"
             for a in signature.arguments
         ]
         workspace = bool(signature.workspaces)
@@ -181,7 +181,7 @@ class Forecaster:
     def all_reduce(
         self,
         ranks: int,
-        bytes: float,
+        payload_bytes: float,
         *,
         algorithm: str = "ring",
         link_bytes_per_s: float = 0,
@@ -191,7 +191,7 @@ class Forecaster:
 
         Args:
             ranks: Chips; each has a link to the next, or the loaded system's links.
-            bytes: On every chip.
+            payload_bytes: On every chip.
             algorithm: `ring` or `doubling`.
             link_bytes_per_s: Of each link; 0 takes the system's.
             link_latency_ns: Of each link.
@@ -205,7 +205,7 @@ class Forecaster:
             raise UsageError(f"there is no algorithm {algorithm!r}; ring and doubling exist")
         status = self._all_reduce(
             ranks,
-            bytes,
+            payload_bytes,
             algorithms[algorithm],
             link_bytes_per_s,
             link_latency_ns,

@@ -134,6 +134,11 @@ def test_the_two_directions_of_a_link_are_two_ways() -> None:
     assert second == first
 
 
+def test_a_slow_link_takes_the_bytes_longer() -> None:
+    (fast,), (slow,) = peer_ends([(0, 1)]), peer_ends([(0, 1)], {"fault_slow_link": "4"})
+    assert slow - fast == pytest.approx(3 * MIB / (25e9 * 256 / 272) * 1e9, abs=4)
+
+
 def test_virtual_time_follows_the_calls_and_not_the_threads() -> None:
     assert len({tuple(spans((4, 1, 3, 4, 2))) for _ in range(5)}) == 1
 

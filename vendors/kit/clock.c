@@ -47,9 +47,8 @@ static void plan(kit_stream *stream, kit_operation *operation) {
   uint64_t begin = atomic_load(&stream->planned_ns);
   begin = begin < operation->ready_ns ? operation->ready_ns : begin;
   operation->begin_ns = operation->end_ns = begin;
-  if (operation->kind < KIT_HOST_CALL) {
-    kit_the_port()->hooks.plan(stream->object.device, stream->object.handle, operation);
-  } else if (operation->kind == KIT_RECORD) {
+  kit_the_port()->hooks.plan(stream->object.device, stream->object.handle, operation);
+  if (operation->kind == KIT_RECORD) {
     atomic_store(&operation->point->planned_ns, operation->end_ns + 1);
   }
   operation->planned = 1;

@@ -207,6 +207,17 @@ static int32_t run_launch(const void *launch) {
   return status == HAL_OK ? status : kit_fail(HAL_ERROR_EXECUTION_FAILED, "%s", reason);
 }
 
+static int32_t run_alone(const void *launch, const vil_hooks *hooks) {
+  char reason[500] = "";
+  vil_arena *arena = take_arena();
+  if (arena == NULL) {
+    return kit_fail(HAL_ERROR_EXECUTION_FAILED, "no host memory to run a kernel");
+  }
+  int32_t status = vil_launch_run(launch, arena, hooks, reason, sizeof(reason));
+  give_arena(arena);
+  return status == HAL_OK ? status : kit_fail(HAL_ERROR_EXECUTION_FAILED, "%s", reason);
+}
+
 static void fill(unsigned char *target, uint64_t bytes, const uint8_t *pattern, uint32_t length) {
   if (length == 1) {
     memset(target, pattern[0], bytes);
@@ -225,7 +236,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-static int32_t run(kit_operation *operation) {
+static int32_t run(kit_operation *operation, const vil_hooks *hooks) {
   switch (operation->kind) {
     case KIT_COPY_TO_DEVICE:
       if (operation->target.bytes != 0) {
@@ -249,25 +260,29 @@ static int32_t run(kit_operation *operation) {
            operation->pattern_bytes);
       return HAL_OK;
     case KIT_LAUNCH:
-      return run_launch(operation->launch);
+      return hooks == NULL ? run_launch(operation->launch) : run_alone(operation->launch, hooks);
     default:
       return kit_fail(HAL_ERROR_INTERNAL, "the kit gave the port an operation of kind %u",
                       operation->kind);
   }
 }
 
-int32_t kit_host_run(kit_device *device, kit_operation *operation) {
-  (void)device;
+int32_t kit_host_run_with(kit_operation *operation, const vil_hooks *hooks) {
   kit_host_open(&operation->target, true);
   kit_host_open(&operation->source, true);
   for (uint32_t i = 0; i < operation->use_count; ++i) {
     kit_host_open(&operation->uses[i], true);
   }
-  int32_t status = run(operation);
+  int32_t status = run(operation, hooks);
   for (uint32_t i = 0; i < operation->use_count; ++i) {
     kit_host_open(&operation->uses[i], false);
   }
   kit_host_open(&operation->source, false);
   kit_host_open(&operation->target, false);
   return status;
+}
+
+int32_t kit_host_run(kit_device *device, kit_operation *operation) {
+  (void)device;
+  return kit_host_run_with(operation, NULL);
 }

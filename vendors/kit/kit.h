@@ -77,6 +77,7 @@ typedef struct kit_operation {
   uint64_t begin_ns;  // On the device's clock.
   uint64_t end_ns;
   uint32_t planned;  // Virtual clock: the two times are known.
+  void *port_data;   // The hook plan's own, from malloc; freed with the operation.
 } kit_operation;
 
 // What a device is. Texts live until shutdown.
@@ -112,9 +113,9 @@ typedef struct kit_hooks {
   // A virtual clock: how long the operation takes. NULL: times are real.
   uint64_t (*duration_ns)(kit_device *device, const kit_operation *operation);
   // A virtual clock with things that operations share: sets begin_ns and end_ns, begin_ns at least
-  // the value it finds. Instead of duration_ns. Called once an operation (copy, fill, launch) when
-  // the times of all that it waits for are known: at its enqueue, unless it stands behind an event
-  // of the host. `stream` is the stream's handle.
+  // the value it finds. Instead of duration_ns. Called once for every operation when the times of
+  // all that it waits for are known: at its enqueue, unless it stands behind an event of the host.
+  // Records, waits and host calls come too and take no time. `stream` is the stream's handle.
   void (*plan)(kit_device *device, uint64_t stream, kit_operation *operation);
   // device.peer_info: HAL_OK, or HAL_ERROR_NOT_FOUND for a key that the port does not know.
   int32_t (*peer_info)(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value);
@@ -159,7 +160,7 @@ const kit_hcd *kit_host_hcd(void);
 const char *kit_option(const char *key, const char *environment, char *out, size_t capacity);
 
 uint32_t kit_device_index(const kit_device *device);
-uint64_t kit_device_handle(const kit_device *device);  // Of this opening.
+uint64_t kit_device_handle(const kit_device *device);     // Of this opening.
 const kit_hcd *kit_device_hcd(const kit_device *device);  // With the overlay.
 kit_device *kit_memory_device(const kit_memory *memory);
 kit_allocation *kit_memory_allocation(kit_memory *memory);
@@ -181,6 +182,13 @@ int kit_host_is_fenced(void);
 
 // Threads beside the stream's own that kit_host_run spreads a large launch over; 0 by default.
 void kit_host_threads(uint32_t count);
+
+// kit_host_run on the calling thread alone with these hooks in place of the registered ones.
+int32_t kit_host_run_with(kit_operation *operation, const vil_hooks *hooks);
+
+// A wait of a stream for an event that the host has not signalled after so long fails the stream.
+// 0, as at first: it waits for ever.
+void kit_host_patience(uint64_t wait_ns);
 
 // Registers the caller's own tile operations for kit_host_run; NULL takes the kit's.
 void kit_host_hooks(const vil_hooks *hooks);

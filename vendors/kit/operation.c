@@ -92,6 +92,19 @@ static void call_for(const kit_point *point) {
   kit_error_restore(&saved);
 }
 
+static _Atomic uint64_t patience_ns;
+
+void kit_host_patience(uint64_t wait_ns) {
+  atomic_store(&patience_ns, wait_ns);
+}
+
+// Waits for a point; false when it is the host's and the patience for it is over.
+static bool await_point(kit_point *point) {
+  uint64_t patience = point->stream == 0 ? atomic_load(&patience_ns) : 0;
+  return kit_wait(is_done, point, point,
+                  patience == 0 ? KIT_FOREVER : kit_monotonic_ns() + patience);
+}
+
 void kit_execute(kit_stream *stream, kit_place *place) {
   kit_operation *operation = &place->operation;
   int32_t status = HAL_OK;
@@ -106,12 +119,16 @@ void kit_execute(kit_stream *stream, kit_place *place) {
     kit_point *point = operation->point;
     if (point != NULL) {
       call_for(point);
-      kit_wait(is_done, point, point, KIT_FOREVER);
-      status = point->status;
-      failed_id = point->operation_id != 0 ? point->operation_id : operation->id;
-      text = point->text == NULL ? "" : point->text;
-      if (operation->ready_ns < point->stamp_ns) {
-        operation->ready_ns = point->stamp_ns;
+      if (await_point(point)) {
+        status = point->status;
+        failed_id = point->operation_id != 0 ? point->operation_id : operation->id;
+        text = point->text == NULL ? "" : point->text;
+        if (operation->ready_ns < point->stamp_ns) {
+          operation->ready_ns = point->stamp_ns;
+        }
+      } else {
+        status = HAL_ERROR_EXECUTION_FAILED;
+        text = "deadlock: stream.wait_event waits for a HOST event that nobody signals";
       }
     }
   } else if (operation->kind == KIT_HOST_CALL) {

@@ -72,7 +72,8 @@ void kit_place_drop(kit_place *place) {
     operation->kernel = NULL;
   }
   free(operation->owned);
-  operation->owned = NULL;
+  free(operation->port_data);
+  operation->owned = operation->port_data = NULL;
   if (place->block_bytes > 65536) {
     free(place->block);
     place->block = NULL;

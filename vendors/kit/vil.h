@@ -55,9 +55,33 @@ typedef struct vil_operation {
 // asked first; when it answers 0 the kit's own code runs. It may not touch elements outside of
 // `d`'s result.
 typedef int (*vil_tile_hook)(void *context, const vil_operation *operation);
+
+// One element of a buffer that a running program touches.
+typedef struct vil_access {
+  const char *program;
+  uint32_t instruction;
+  const char *op, *param;
+  const uint8_t *address;
+  uint32_t bytes;
+  int is_write;  // An atomic update reads and writes.
+  int is_read;
+} vil_access;
+
+// Looks on while programs run, for checks that a chip does not make. Slow.
+typedef struct vil_watch {
+  // Called before an element is touched. A status below 0 and a text stop the launch; the text then
+  // stands behind the program and the instruction. NULL: nobody asks.
+  int32_t (*element)(void *context, const vil_access *access, char *text, size_t capacity);
+  void *context;
+  // Fail an explicit program in which two engines touch a tile, or an element of a buffer, and no
+  // token orders them.
+  int engines;
+} vil_watch;
+
 typedef struct vil_hooks {
   vil_tile_hook tile;
   void *context;
+  const vil_watch *watch;  // NULL: nobody looks on.
 } vil_hooks;
 
 // Reads an image (magic HVIL) and checks its structure: every offset, count, index and string.

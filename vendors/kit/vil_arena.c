@@ -40,7 +40,7 @@ void *vil_scratch(vil_arena *arena, uint64_t bytes) {
 }
 
 int32_t vil_fault(vil_run *run, const char *format, ...) {
-  char what[256];
+  char what[400];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof(what), format, arguments);
@@ -56,6 +56,24 @@ static uint32_t stage_of(const vil_run *run, const vil_r_tile *tile, uint16_t va
   if (tile->stages == 1 || value == VIL_NONE) return 0;
   int64_t stage = vil_value(run, value, 0) % tile->stages;
   return (uint32_t)(stage < 0 ? stage + tile->stages : stage);
+}
+
+uint32_t vil_operand_stage(const vil_run *run, const vil_instruction *at, int operand) {
+  uint16_t index = at->operands[operand].tile;
+  if (index == VIL_NONE) return VIL_NONE32;
+  const vil_r_tile *tile = &run->program->tiles[index];
+  return run->program->stage_first[index] + stage_of(run, tile, at->operands[operand].stage);
+}
+
+void vil_operand_roles(const vil_instruction *at, uint32_t *reads, uint32_t *writes) {
+  *writes = 1u << VIL_D;
+  *reads = 1u << VIL_A | 1u << VIL_B | 1u << VIL_C;
+  if (at->op == VIL_STORE || at->op == VIL_SCATTER) {
+    *writes = at->operands[VIL_D].tile == VIL_NONE ? 0 : 1u << VIL_D;  // A near target.
+  } else if (at->op == VIL_TOPK) {
+    *writes |= 1u << VIL_C;
+    if (at->flags & VIL_FLAG_INIT) *reads = 1u << VIL_A;
+  }
 }
 
 vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand) {

@@ -302,19 +302,6 @@ static vil_duration measure_tile(vil_scheduler *s, const vil_instruction *at,
   return vil_vector_duration(s->cost, vil_class_of(at->op, at->function), dtype, elements);
 }
 
-// Which operands an operation reads and writes, as bits of VIL_D … VIL_C. The sum of an MMA does
-// not count as read: a unit forwards its sums, and only other users see the pipeline's length.
-static void operand_roles(const vil_instruction *at, uint32_t *reads, uint32_t *writes) {
-  *writes = 1u << VIL_D;
-  *reads = 1u << VIL_A | 1u << VIL_B | 1u << VIL_C;
-  if (at->op == VIL_STORE || at->op == VIL_SCATTER) {
-    *writes = at->operands[VIL_D].tile == VIL_NONE ? 0 : 1u << VIL_D;  // A near target.
-  } else if (at->op == VIL_TOPK) {
-    *writes |= 1u << VIL_C;
-    if (at->flags & VIL_FLAG_INIT) *reads = 1u << VIL_A;
-  }
-}
-
 // The earliest start by the operands. In the explicit profile engines meet at tokens only.
 static double operands_ready(const vil_scheduler *s, const vil_instruction *at,
                              const uint32_t stages[4], uint32_t reads, uint32_t writes) {
@@ -343,7 +330,7 @@ static void place(vil_scheduler *s, const vil_instruction *at) {
   } else {
     takes = measure_tile(s, at, stages, region);
   }
-  operand_roles(at, &reads, &writes);
+  vil_operand_roles(at, &reads, &writes);
   double *unit = now + AT_UNIT + s->cost->unit[at->engine];
   double start = fmax(fmax(now[AT_ISSUE], now[AT_FREE + at->engine]), *unit);
   start = fmax(start, operands_ready(s, at, stages, reads, writes));

@@ -58,7 +58,8 @@ typedef struct vil_run {
   vil_arena *arena;
   const vil_hooks *hooks;
   vil_reason *reason;
-  uint32_t at;  // The instruction that runs.
+  uint32_t at;            // The instruction that runs.
+  struct vil_race *race;  // NULL: the order of engines is not checked.
 } vil_run;
 
 uint64_t vil_launch_size(const vil_kernel *kernel);
@@ -84,6 +85,19 @@ vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operan
 // Sets the valid region of an operand's stage.
 void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
                    uint32_t columns);
+
+// Which operands an operation reads and writes, as bits of VIL_D … VIL_C. The sum of an MMA does
+// not count as read: a unit forwards its own sums.
+void vil_operand_roles(const vil_instruction *at, uint32_t *reads, uint32_t *writes);
+uint32_t vil_operand_stage(const vil_run *run, const vil_instruction *at, int operand);
+
+// vil_race.c: the order of engines in an explicit program; see the head of the file.
+typedef struct vil_race vil_race;
+vil_race *vil_race_create(const vil_program *program);  // NULL without memory.
+void vil_race_free(vil_race *race);
+void vil_race_begin(vil_race *race);  // A new program instance.
+int32_t vil_race_step(vil_run *run, const vil_instruction *at);
+int32_t vil_race_element(vil_run *run, uint32_t param, uint64_t element, int is_write);
 
 // vil_move.c: LOAD STORE GATHER SCATTER.
 int32_t vil_run_move(vil_run *run, const vil_instruction *at);

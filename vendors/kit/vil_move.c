@@ -288,6 +288,45 @@ static int32_t move_row_linear(moving *m, const row_plan *plan, void *row, uint3
   return mover(m, row, i, low, high, offset, plan->offset_step);
 }
 
+// ---- Somebody looks on ----
+
+static int is_watched(const moving *m) {
+  const vil_run *run = m->run;
+  return !m->near && (run->race || (run->hooks && run->hooks->watch && run->hooks->watch->element));
+}
+
+// Shows every element that will be touched to the race checker and to the port.
+static int32_t watch_elements(moving *m) {
+  vil_run *run = m->run;
+  const vil_instruction *at = &run->program->code[run->at];
+  const vil_watch *watch = run->hooks ? run->hooks->watch : NULL;
+  int is_write = at->op == VIL_STORE || at->op == VIL_SCATTER;
+  vil_access access = {
+      .program = run->program->name,
+      .instruction = run->at,
+      .op = vil_op_name(at->op),
+      .param = run->program->strings + run->program->params[m->descriptor->param].name,
+      .bytes = m->element_bytes,
+      .is_write = is_write,
+      .is_read = !is_write || (at->op == VIL_SCATTER && at->function != VIL_SET)};
+  for (uint32_t i = 0; i < m->counts[0]; i++) {
+    for (uint32_t j = 0; j < m->counts[1]; j++) {
+      int64_t offset = 0;
+      if (locate(m, i, j, &offset) != INSIDE) continue;
+      int32_t status = run->race
+                           ? vil_race_element(run, m->descriptor->param, (uint64_t)offset, is_write)
+                           : HAL_OK;
+      if (status) return status;
+      if (!watch || !watch->element) continue;
+      char text[320] = "";
+      access.address = m->data + (uint64_t)offset * m->element_bytes;
+      if (watch->element(watch->context, &access, text, sizeof(text)))
+        return vil_fault(run, "%s", text);
+    }
+  }
+  return HAL_OK;
+}
+
 static int32_t move_all(moving *m, const vil_tile_view *tile, uint32_t rows, uint32_t columns,
                         row_mover by_row, element_mover by_element) {
   vil_arena *arena = m->run->arena;
@@ -295,6 +334,10 @@ static int32_t move_all(moving *m, const vil_tile_view *tile, uint32_t rows, uin
   if (m->counts[0] > rows) m->counts[0] = rows;
   if (m->counts[1] > columns) m->counts[1] = columns;
   if (m->counts[0] == 0 || m->counts[1] == 0) return HAL_OK;
+  if (is_watched(m)) {
+    int32_t status = watch_elements(m);
+    if (status) return status;
+  }
   if (is_tame(m)) {
     uint64_t cells = (uint64_t)m->rank * ((uint64_t)m->counts[0] + m->counts[1]);
     m->part[0] = vil_scratch(arena, cells * 8 + m->counts[0]);

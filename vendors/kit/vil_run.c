@@ -200,6 +200,7 @@ static int32_t run_program(vil_run *run) {
   for (uint32_t at = 0; at < program->instruction_count && !status; at++) {
     const vil_instruction *instruction = &program->code[at];
     run->at = at;
+    if (run->race && (status = vil_race_step(run, instruction))) return status;
     switch (instruction->op) {
       case VIL_LOAD:
       case VIL_STORE:
@@ -255,16 +256,21 @@ int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t 
                       "program %s: no memory for %llu bytes of tiles", program->name,
                       (unsigned long long)program->arena_bytes);
   }
-  for (uint64_t n = first; n < first + count; n++) {
+  const vil_watch *watch = hooks ? hooks->watch : NULL;
+  if (watch && watch->engines && program->profile && !(run.race = vil_race_create(program)))
+    return vil_refuse(&reason, HAL_ERROR_OUT_OF_MEMORY, "no memory to check the order of engines");
+  int32_t status = HAL_OK;
+  for (uint64_t n = first; n < first + count && !status; n++) {
+    if (run.race) vil_race_begin(run.race);
     memset(arena->valid, 0, 8ull * program->stage_count);
     memset(arena->sregs, 0, 8ull * program->sreg_count);
     arena->sregs[0] = (int64_t)(n % step->grid[0]);
     arena->sregs[1] = (int64_t)(n / step->grid[0] % step->grid[1]);
     arena->sregs[2] = (int64_t)(n / step->grid[0] / step->grid[1]);
-    int32_t status = run_program(&run);
-    if (status) return status;
+    status = run_program(&run);
   }
-  return HAL_OK;
+  vil_race_free(run.race);
+  return status;
 }
 
 int32_t vil_launch_run(const void *storage, vil_arena *arena, const vil_hooks *hooks, char *reason,
