@@ -102,7 +102,7 @@ void sim_plan(kit_device *device, uint64_t stream, kit_operation *operation) {
   uint32_t index = kit_device_index(device);
   vil_schedule launch = {0};
   sim_checks_enqueue(kit_device_handle(device), stream, operation);
-  if (operation->kind > KIT_FILL) {
+  if (operation->kind >= KIT_HOST_CALL) {
     return;
   }
   pthread_mutex_lock(&sim_the_system.lock);

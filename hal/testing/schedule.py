@@ -1,6 +1,6 @@
 """The simulated chip's own forecasts: the list schedule of a launch, and collectives as events.
 
-    with Forecaster("sim:nvidia/a100-sxm-80gb") as chip:
+    with Forecaster(hcd="nvidia/a100-sxm-80gb") as chip:
         forecast = chip.launch(module, [256, 256, 256, 4 * 65536, 4 * 65536, 4 * 65536])
         forecast.time_ns, forecast.bound
 
@@ -94,12 +94,13 @@ class Forecaster:
     """The simulated port with one chip or system, opened for forecasts alone."""
 
     def __init__(
-        self, spec: str | Target = "sim", *, hcd_text: str = "", options: str = ""
+        self, spec: str | Target = "", *, hcd: str = "", hcd_text: str = "", options: str = ""
     ) -> None:
         """Open the port.
 
         Args:
-            spec: As for `hal.testing.raw.open`.
+            spec: As for `hal.testing.raw.open`; empty for the simulated chip.
+            hcd: Name or file of the chip, in place of the spec's.
             hcd_text: Flat text of the chip in place of the spec's.
             options: Lines key=value for the port.
 
@@ -108,7 +109,7 @@ class Forecaster:
         """
         from hal.testing.target import find
 
-        target = find(spec) if isinstance(spec, str) else spec
+        target = find(spec, hcd=hcd) if isinstance(spec, str) else spec
         target = replace(target, options=options, hcd_text=hcd_text or target.hcd_text)
         self._raw = raw_port.open_target(target)
         device = self._raw.out("hal_device")
