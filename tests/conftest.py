@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# CMake's own choice is make, which a machine with the locked packages alone does not have.
+if shutil.which("make") is None:
+    os.environ.setdefault("CMAKE_GENERATOR", "Ninja")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

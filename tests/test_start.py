@@ -69,7 +69,7 @@ def test_a_missing_compiler_and_python_are_named_with_the_command(
 ) -> None:
     done = start(clone, "build", PATH=bare_path, CC="")
     assert done.returncode == 1
-    assert "sudo apt-get install gcc libc6-dev python3 python3-venv python3-dev" in done.stderr
+    assert "sudo apt-get install gcc libc6-dev make python3 python3-venv python3-dev" in done.stderr
     assert "pip install ziglang; export CC='python3 -m ziglang cc'" in done.stderr
     assert done.stderr.endswith("Install them and run ./start again.\n")
 

@@ -208,6 +208,10 @@ def check_tools() -> Iterator[Finding]:
         "C compiler": "Needed to build ports. Debian: apt-get install gcc",
         "cmake": "Needed to build ports: pip install cmake ninja",
     }
+    if shutil.which("make") is None and os.environ.get("CMAKE_GENERATOR") is None:
+        text = "neither make nor CMAKE_GENERATOR is there"
+        what = "To build ports: apt-get install make, or pip install ninja and cmake -G Ninja"
+        yield Finding("tools", "make", NOTE, text, what)
     compiler = (os.environ.get("CC") or "cc").split()[0]
     for name, command in (("C compiler", compiler), ("cmake", "cmake")):
         path = shutil.which(command)

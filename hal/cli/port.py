@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import click
@@ -32,7 +33,8 @@ def new(name: str, into: Path) -> None:
     folder = create(name, into)
     click.echo(f"Made {folder}: the port '{name}', its description and its build.\n")
     click.echo("Build it, and see what certification asks for first:\n")
-    click.echo(f"  cmake -S {folder} -B {folder}/build && cmake --build {folder}/build")
+    generator = " -G Ninja" if not shutil.which("make") and shutil.which("ninja") else ""
+    click.echo(f"  cmake -S {folder} -B {folder}/build{generator} && cmake --build {folder}/build")
     click.echo(f"  hal-certify {_as_path(folder)} --tier 1")
 
 

@@ -36,9 +36,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the checkout as it is."""
     folder = tmp_path_factory.mktemp("wheel")
     words = ["pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", folder, ROOT]
-    words += ["-C", f"build-dir={folder / 'build'}"]  # two test runs at a time must not meet
     done = subprocess.run(
-        [sys.executable, "-m", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SKBUILD_BUILD_DIR": str(folder / "build")},  # not the checkout's
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return next(folder.glob("*.whl"))
