@@ -59,7 +59,11 @@ def verdict_check() -> list[str]:
     ids = ["a", "b"]
     good = [_line("a", outcome.PASS), _line("b", outcome.PASS)]
     no_witness = {"capability": "features.peer"}
-    claimed = no_witness | {"witnesses": {"hcd": "true", "query": "0", "probe": "UNSUPPORTED"}}
+    denied = {"hcd": "false", "query": "0", "probe": "UNSUPPORTED"}
+    claimed = no_witness | {"witnesses": denied}
+    present = {"capability": "features.ipc", "witnesses": denied | {"query": "1"}}
+    odd = {"capability": "lunch", "witnesses": denied}
+    legal = {"capability": "features.ipc", "witnesses": denied}
     known = [
         ("two passes", good, [], "CERTIFIED"),
         *(
@@ -80,6 +84,14 @@ def verdict_check() -> list[str]:
             [],
             "NOT CERTIFIED",
         ),
+        (
+            "a skip that the port's query denies",
+            [good[0], _line("b", outcome.SKIP) | present],
+            [],
+            "NOT CERTIFIED",
+        ),
+        ("a skip for anything", [good[0], _line("b", outcome.SKIP) | odd], [], "NOT CERTIFIED"),
+        ("a legal skip", [good[0], _line("b", outcome.SKIP) | legal], [], "CERTIFIED"),
         ("a case that did not run", [good[0], _line("b", outcome.NOT_RUN)], [], "INCOMPLETE"),
         ("a case without a result", good[:1], [], "INCOMPLETE"),
         ("two results of one case", [*good, _line("b", outcome.PASS)], [], "INCOMPLETE"),

@@ -42,7 +42,7 @@ def write_report(
         interfaces=interface_rows(run, results),
         groups=group_rows(results),
         rules=rule_rows(run, results),
-        negative=_share(r["negative"] for r in results),
+        negative=_share(r["negative"] for r in results if r["tier"] == 1),
         subjects=Counter(r["subject"] for r in results),
         warnings=warning_rows(run, results),
         statuses=outcome.STATUSES,

@@ -26,6 +26,17 @@ ACCEPTED = (outcome.PASS,)
 EXIT_CODES = {CERTIFIED: 0, NOT_CERTIFIED: 1, INCOMPLETE: 4, VOID: 4}
 
 
+SKIPPABLE = ("features.", "dtypes.", "kernels.vil")
+"""What a case may be skipped for: starts of HCD paths."""
+
+DENIALS = ("UNSUPPORTED", "INVALID_MODULE", "declared, unchecked")
+"""What a probe says when the chip lacks something."""
+
+
+def _is_denied(probe: str) -> bool:
+    return any(word in probe for word in DENIALS)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What may be said about the port.
@@ -54,6 +65,10 @@ def skip_problem(result: Mapping[str, Any], flat: Mapping[str, str]) -> str:
         return "a skip that names no capability of the HCD"
     if {"hcd", "query", "probe"} - witnesses.keys():
         return f"a skip for {path} without all three witnesses"
+    if not path.startswith(SKIPPABLE):
+        return f"a skip for {path}, which no case may be skipped for"
+    if witnesses["query"] not in ("0", "NOT_FOUND") or not _is_denied(witnesses["probe"]):
+        return f"a skip for {path}, which a witness does not deny: {witnesses}"
     if flat.get(path, "") not in ("", "false", "none", "0", "null"):
         return f"a skip for {path}, which the HCD claims ({flat[path]})"
     return ""
