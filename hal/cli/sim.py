@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,3 +163,52 @@ def calibrate(
         click.echo(f"wrote {out}", err=True)
     if found.fitted.mape > 1:
         sys.exit(1)
+
+
+@command.command()
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write rows to FILE.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw predicted against measured.")
+def validate(json_file: Path | None, plot: Path | None) -> None:
+    """Compare predictions with the measured times that come with the SDK.
+
+    Exit code 1 when a bar of the design is missed.
+    """
+    import json
+    from dataclasses import asdict
+
+    from hal.sim import plots, tables
+    from hal.sim.validate import validate as run
+
+    report = run()
+    if json_file is not None:
+        rows = [{**asdict(row), "met": row.met} for row in report.rows]
+        tables.save(json_file, json.dumps(rows, indent=1) + "\n")
+    if plot is not None:
+        plots.predicted(report.points, plot)
+    head = ("device", "operator", "split", "part", "rows", "mean", "median", "p90", "worst",
+            "rank", "LLMCompass", "bar")  # fmt: skip
+    lines = []
+    for row in report.rows:
+        peer = "" if row.peer_mape is None else f"{row.peer_mape:.1%}"
+        if row.same_rows_mape is not None:
+            peer += f" (ours {row.same_rows_mape:.1%})"
+        verdict = "" if row.bar is None else f"{row.bar:.1%} {'met' if row.met else 'MISSED'}"
+        lines.append(
+            (row.device, row.operator, row.split, row.part, str(row.count), f"{row.mape:.1%}",
+             f"{row.median:.1%}", f"{row.p90:.1%}", f"{row.worst:.0%}", f"{row.spearman:.3f}",
+             peer, verdict)
+        )  # fmt: skip
+    _table(head, lines)
+    if any(row.met is False for row in report.rows):
+        sys.exit(1)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table with aligned columns; numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        cells = [
+            cell.rjust(width) if cell[:1].isdigit() or cell[:1] == "-" else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())

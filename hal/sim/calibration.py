@@ -222,7 +222,7 @@ def shipped() -> tuple[Constants, ...]:
     return tuple(block for path in sorted(folder.glob("*.yaml")) for block in read(path))
 
 
-def find(family: str, chip: Chip, *, split: str = "random") -> Constants:
+def find(family: str, chip: Chip, *, whole_lengths: bool = False) -> Constants:
     """The shipped constants that suit a chip best.
 
     In this order: those fitted to the chip; those of a chip of the same architecture; those of a
@@ -232,12 +232,12 @@ def find(family: str, chip: Chip, *, split: str = "random") -> Constants:
     Args:
         family: Family of the constants.
         chip: The chip to predict.
-        split: `random`, or `block` for the fit that leaves whole lengths out.
+        whole_lengths: Take the fit that left whole values of N and K out.
     """
     blocks = [
         block
         for block in shipped()
-        if block.family == family and block.record["split"]["kind"] == split
+        if block.family == family and (block.record["split"]["kind"] == "block") == whole_lengths
     ]
     for block in blocks:
         if block.chip == chip.name:

@@ -67,6 +67,7 @@ def predict_s(
     *,
     dtype: str = "bf16",
     batch: Array | float = 1.0,
+    distinct: Array | float = 1.0,
 ) -> Array:
     """Seconds of each product, without framework overhead.
 
@@ -76,32 +77,34 @@ def predict_s(
         m, n, k: Lengths, each at least 1; arrays of one length.
         dtype: Element type of A and B, and of C.
         batch: Independent products in one launch.
+        distinct: Share of A's elements that are different, below 1 for a convolution's patches.
 
     Raises:
         HcdError: the chip has no matrix unit for the type.
     """
     chip.matrix_rate(dtype)
-    m, n, k, batch = (
-        np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in np.broadcast_arrays(m, n, k, batch)
-    )
+    columns = [
+        np.atleast_1d(np.asarray(x, dtype=np.float64))
+        for x in np.broadcast_arrays(m, n, k, batch, distinct)
+    ]
     parts = [
-        _chunk(chip, constants, m[i:j], n[i:j], k[i:j], batch[i:j], dtype)
-        for i, j in ((i, i + CHUNK) for i in range(0, len(m), CHUNK))
+        _chunk(chip, constants, [x[i : i + CHUNK] for x in columns], dtype)
+        for i in range(0, len(columns[0]), CHUNK)
     ]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _chunk(
-    chip: Chip, constants: Constants, m: Array, n: Array, k: Array, batch: Array, dtype: str
-) -> Array:
+def _chunk(chip: Chip, constants: Constants, arrays: list[Array], dtype: str) -> Array:
     rows, columns, splits = choices(chip.accumulator_bytes)
-    m, n, k, batch = m[:, None], n[:, None], k[:, None], batch[:, None]
+    m, n, k, batch, distinct = (x[:, None] for x in arrays)
     element = DTYPE_BYTES[dtype]
     slow = unaligned(k, n, element)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * splits * batch
     cores = _core_s(chip, constants, k, rows, columns, splits, tiles, slow, dtype)
     cores += _pipeline_s(constants, k, splits, element)
-    memory = _memory_s(chip, constants, m, n, k, batch, splits, tiles, element)
+    a, b, c = (element * batch * x for x in (m * k * distinct, k * n, m * n))
+    partial = np.where(splits > 1, splits * 8.0, 0.0) * batch * m * n  # f32 written, then read
+    memory = _memory_s(chip, constants, a, b, c, partial, tiles)
     ideal = batch * m * n * k / (chip.matrix_rate(dtype) * chip.core_count * chip.clock_hz)
     droop = 1 + constants["droop"] * ideal / (ideal + LIT.droop_s)
     low = constants["overlap"] * np.minimum(cores, memory)
@@ -158,19 +161,10 @@ def _pipeline_s(constants: Constants, k: Array, splits: Array, element: int) -> 
 
 
 def _memory_s(
-    chip: Chip,
-    constants: Constants,
-    m: Array,
-    n: Array,
-    k: Array,
-    batch: Array,
-    splits: Array,
-    tiles: Array,
-    element: int,
+    chip: Chip, constants: Constants, a: Array, b: Array, c: Array, partial: Array, tiles: Array
 ) -> Array:
-    """Seconds of the larger of the DRAM roof and the cache roof."""
-    a, b, c = (element * batch * x for x in (m * k, k * n, m * n))
-    partial = np.where(splits > 1, splits * 8.0, 0.0) * batch * m * n  # f32 written, then read
+    """Seconds of the larger of the DRAM roof and the cache roof, for bytes of A, B, C and of the
+    partial sums of a split."""
     usable = constants["cache"] * chip.cache_bytes
     ramp = LIT.cache_ramp * chip.cache_bytes + 1.0
     # Data survives to its next use when all that is touched in between fits. The activations come

@@ -40,12 +40,13 @@ class Target:
         chip: Chip,
         given: Sequence[Constants] = (),
         *,
-        split: str = "random",
+        whole_lengths: bool = False,
         link: Link | None = None,
     ) -> Target:
         """Take the given constants, and for the other families those that suit the chip best."""
         found = {
-            family: calibration.find(family, chip, split=split) for family in calibration.FAMILIES
+            family: calibration.find(family, chip, whole_lengths=whole_lengths)
+            for family in calibration.FAMILIES
         }
         found.update({constants.family: constants for constants in given})
         return Target(chip, found, link)
