@@ -59,14 +59,14 @@ FAMILIES: dict[str, tuple[Constant, ...]] = {
                  "the power limit lowers the clock"),
     ),
     "vector": (
-        Constant("launch", "launches", 0.8, 0.2, 2.0, "least time of a kernel, as a multiple of "
+        Constant("launch", "launches", 0.63, 0.2, 2.0, "least time of a kernel, as a multiple of "
                  "the declared launch"),
-        Constant("dram", "share", 0.82, 0.5, 1.0, "of the declared DRAM bandwidth"),
-        Constant("cache", "share", 0.5, 0.1, 1.2, "of the cache that keeps data to the next call"),
-        Constant("cache_rate", "share", 0.5, 0.05, 3.0, "of the declared cache bandwidth"),
-        Constant("lanes", "share", 0.9, 0.2, 2.0, "of the lanes' peak rate"),
-        Constant("row", "cycles", 3000, 0, 12000, "latency of a sum along a row of 4,096 or more"),
-        Constant("overlap", "share", 0.1, 0.0, 0.3, "of the shorter phase that is not hidden"),
+        Constant("dram", "share", 0.95, 0.5, 1.0, "of the declared DRAM bandwidth"),
+        Constant("cache", "share", 0.55, 0.1, 1.2, "of the cache that keeps data to the next call"),
+        Constant("cache_rate", "share", 0.42, 0.05, 3.0, "of the declared cache bandwidth"),
+        Constant("lanes", "share", 1.0, 0.2, 2.0, "of the lanes' peak rate"),
+        Constant("row", "cycles", 2300, 0, 12000, "latency of a sum along a row of 4,096 or more"),
+        Constant("overlap", "share", 0.25, 0.0, 0.3, "of the shorter phase that is not hidden"),
     ),
     "collective": (
         Constant("launch", "us", 7.0, 0.5, 30.0, "time before the first byte, all chips ready"),

@@ -54,14 +54,35 @@ class Link:
         bytes_per_s: Bandwidth of one link in one direction.
         latency_s: Time of an empty message over one hop.
         in_switch_reduce: The switch behind it can add for the chips.
-        switched: A switch joins the chips; otherwise each link joins two of them.
     """
 
     count: int
     bytes_per_s: float
     latency_s: float
     in_switch_reduce: bool
-    switched: bool = True
+
+    @staticmethod
+    def of_system(hcd: Hcd) -> Link:
+        """The links that leave the first chip of a system, through its switch or to its peers.
+
+        Raises HcdError when the description is no system, or its first chip has no link.
+        """
+        if hcd.kind != "system":
+            raise HcdError(f"a system is needed, and this is a {hcd.kind}", call=hcd.name)
+        first = hcd.ids("devices")[0]
+        switches = {switch["id"]: switch for switch in hcd.get("switches", [])}
+        own = [link for link in hcd.get("links", []) if first in link["ends"]]
+        if not own:
+            raise HcdError(f"no link ends at {first!r}", call=hcd.name)
+        total, latency, reduces = 0.0, 0.0, False
+        for link in own:
+            other = next(end for end in link["ends"] if end != first)
+            switch = switches.get(other)
+            total += link["count"] * link["bytes_per_s"]
+            hop = 2 * link["latency_ns"] + switch["latency_ns"] if switch else link["latency_ns"]
+            latency = max(latency, hop * 1e-9)
+            reduces |= bool(switch and switch.get("in_switch_reduce", False))
+        return Link(1, total, latency, reduces)
 
     @property
     def total_bytes_per_s(self) -> float:

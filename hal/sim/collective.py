@@ -82,16 +82,17 @@ Way = Callable[[Array, Array], tuple[Array, Array]]
 def _ring(operation: str) -> Way:
     """Steps and wire bytes of a ring: each chip passes parts to its neighbour.
 
-    The own part of a gather or scatter is copied on the chip beside the ring.
+    The own part is copied on the chip beside the ring.
     """
 
     def way(count: Array, size: Array) -> tuple[Array, Array]:
         share = (count - 1) / count
+        own = LIT.own_copy / count
         if operation == "all_reduce":
-            return 2 * (count - 1), 2 * share * size
+            return 2 * (count - 1), (2 * share + own) * size
         if operation == "broadcast":
             return count - 1, size
-        return count - 1, (share + LIT.own_copy / count) * size
+        return count - 1, (share + own) * size
 
     return way
 

@@ -98,7 +98,7 @@ def _chunk(chip: Chip, constants: Constants, arrays: list[Array], dtype: str) ->
     rows, columns, splits = choices(chip.accumulator_bytes)
     m, n, k, batch, distinct = (x[:, None] for x in arrays)
     element = DTYPE_BYTES[dtype]
-    slow = unaligned(k, n, element)
+    slow = unaligned(k, element), unaligned(n, element)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * splits * batch
     cores = _core_s(chip, constants, k, rows, columns, splits, tiles, slow, dtype)
     cores += _pipeline_s(constants, k, splits, element)
@@ -114,13 +114,15 @@ def _chunk(chip: Chip, constants: Constants, arrays: list[Array], dtype: str) ->
     return best
 
 
-def unaligned(k: Array, n: Array, element: int) -> Array:
-    """Factor on operand loads for rows that do not start on 16-byte boundaries (1: aligned)."""
-    worst = np.full(np.broadcast(k, n).shape, 16.0)
-    for length in (k, n):
-        row = length * element
-        for boundary in (8, 4, 2, 1):
-            worst = np.where(row % (2 * boundary) != 0, np.minimum(worst, boundary), worst)
+def unaligned(length: Array, element: int) -> Array:
+    """Factor on the time to move rows of a length that start off 16-byte boundaries (1: aligned).
+
+    Both operands are read along K; the result is written along N.
+    """
+    worst = np.full(length.shape, 16.0)
+    for boundary in (8, 4, 2, 1):
+        off = (length * element) % (2 * boundary) != 0
+        worst = np.where(off, np.minimum(worst, boundary), worst)
     return (16.0 / worst) ** LIT.unaligned_exponent
 
 
@@ -132,7 +134,7 @@ def _core_s(
     columns: Array,
     splits: Array,
     tiles: Array,
-    slow: Array,
+    slow: tuple[Array, Array],
     dtype: str,
 ) -> Array:
     """Seconds of the busiest core, operands already on their way."""
@@ -145,10 +147,12 @@ def _core_s(
     rounds = np.ceil(each / resident)
     compute = rows * columns * depth / (chip.matrix_rate(dtype) * constants["matrix"])
     share = chip.near_cache_bytes_per_cycle * constants["cache_rate"] / busy
-    load = (rows + columns) * LIT.k_step_bytes * slow / np.minimum(chip.load_bytes_per_cycle, share)
+    load = (
+        (rows + columns) * LIT.k_step_bytes * slow[0] / np.minimum(chip.load_bytes_per_cycle, share)
+    )
     step = np.maximum(compute, load)
     chain = np.maximum(each * steps * step, rounds * steps * constants["step"])
-    ends = each * (constants["tile"] * rows * columns / 128**2 + chip.fill_cycles)
+    ends = each * (constants["tile"] * slow[1] * rows * columns / 128**2 + chip.fill_cycles)
     cycles: Array = (chain + ends) / chip.clock_hz
     return cycles
 

@@ -39,8 +39,9 @@ TABLE = (
     Literal("pipeline_steps", 4, "steps", "steps until a software pipeline is full (3 to 5 stages "
             "in CUTLASS)"),
     Literal("droop_s", 5e-3, "s", "time constant of the power limit's clock: " + _OWN),
-    Literal("unaligned_exponent", 0.5, "power", "rows that start off a 16-byte boundary need "
-            "narrower loads (NVIDIA matrix multiplication guide, alignment): estimated"),
+    Literal("unaligned_exponent", 0.25, "power", "rows that start off a 16-byte boundary need "
+            "narrower loads (NVIDIA matrix multiplication guide); size from V100 rows with "
+            "K = 1530 of deepbench_gemm.csv"),
     Literal("wide_instruction", 4096, "sums", "between 16 x 8 of a warp (A100) and 64 x 256 of "
             "four warps, which runs asynchronously (H100), or a 128 x 128 array"),
     Literal("plain_per_function", 4, "operations", "an elementary function costs as much as four "
@@ -53,8 +54,8 @@ TABLE = (
             "rate: 2,048 threads of a core (A100)"),
     Literal("rows_per_core", 1, "rows", "rows of a sum that a core works on before latency hides"),
     Literal("row_elements", 4096, "elements", "a row of this length pays the whole row latency"),
-    Literal("own_copy", 0.5, "bytes", "copying the own part of a gather costs half of what sending "
-            "it would: all_gather of 2, 4 and 8 A100 in collectives.csv"),
+    Literal("own_copy", 0.4, "bytes", "copying the own part on the chip costs this much of "
+            "sending it: all_gather of 2, 4 and 8 A100 in collectives.csv"),
     Literal("tree_hop", 2.5, "hops", "a level of a tree: two children, then memory; rings win "
             "among 8 chips and trees above (NCCL)"),
     Literal("pair_bytes", 32768, "bytes", "part size at which half of an all-to-all's set-up is "

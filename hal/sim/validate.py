@@ -65,7 +65,8 @@ CASES = (
          bars=(("all_reduce", 0.15), ("all_reduce, 1 MiB and more", 0.10))),
     Case("collectives", "A100-SXM4-80GB", A100, "collective", "even",
          bars=(("all_reduce", 0.15), ("all_reduce, 1 MiB and more", 0.10))),
-    Case("allreduce_a100x4", "A100-80GB", A100, ""),
+    Case("allreduce_a100x4", "A100-80GB", A100, "",
+         bars=(("all_reduce", 0.15), ("all_reduce, 1 MiB and more", 0.10))),
 )  # fmt: skip
 PEER = "llmcompass_us"
 
@@ -192,7 +193,7 @@ def _row(
 
 def _parts(case: Case, table: Table, measured: Array) -> Iterator[tuple[str, Mask]]:
     """Names of parts of a table and their rows: each operator, then cuts by size."""
-    names = np.array(tables.operators(table))
+    names = np.array(tables.operators(table), dtype=object)
     names[names == "gemm"] = "matmul"
     everything = np.ones(len(names), dtype=np.bool_)
     many = len(set(names)) > 1
