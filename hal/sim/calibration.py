@@ -8,7 +8,7 @@ constants of one family and one chip, how they were fitted, and the error on bot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ class Constant:
         name, unit, meaning: What it is.
         default: Its value for a chip that nobody measured.
         low, high: Physical range; a fit stays inside.
+        lent: Whether a chip of another architecture may use it; not when it corrects a number
+            that one description declares.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Constant:
     low: float
     high: float
     meaning: str
+    lent: bool = True
 
 
 FAMILIES: dict[str, tuple[Constant, ...]] = {
@@ -49,12 +52,14 @@ FAMILIES: dict[str, tuple[Constant, ...]] = {
         Constant("matrix", "share", 0.9, 0.3, 1.0, "matrix units' rate within a tile"),
         Constant("step", "cycles", 200, 0, 1200, "latency of one K step that tiles of a core hide "
                  "from each other"),
-        Constant("cache_rate", "share", 1.0, 0.05, 3.0, "of the declared cache bandwidth"),
+        Constant("cache_rate", "share", 0.85, 0.05, 3.0, "of the declared cache bandwidth",
+                 lent=False),
         Constant("dram", "share", 0.86, 0.5, 1.0, "of the declared DRAM bandwidth"),
         Constant("cache", "share", 0.43, 0.1, 1.2, "of the cache that keeps data to the next use"),
         Constant("overlap", "share", 0.2, 0.0, 0.6, "of the shorter phase that is not hidden"),
         Constant("fill", "us", 0.5, 0.0, 4.0, "time to fill the first software pipeline"),
-        Constant("tile", "cycles", 2000, 0, 12000, "to start a 128 x 128 tile and write it out"),
+        Constant("tile", "cycles", 2000, 0, 12000, "to start a 128 x 128 tile and write it out "
+                 "through a port of 64 bytes a cycle"),
         Constant("droop", "share", 0.15, 0.0, 0.8, "longer time of dense runs far above 5 ms, when "
                  "the power limit lowers the clock"),
     ),
@@ -242,8 +247,11 @@ def find(family: str, chip: Chip, *, whole_lengths: bool = False) -> Constants:
     for block in blocks:
         if block.chip == chip.name:
             return block
-    for key in ("arch", "matrix_instruction"):
-        for block in blocks:
-            if block.record[key] == getattr(chip, key):
-                return block
+    for block in blocks:
+        if block.record["arch"] == chip.arch:
+            return block
+    for block in blocks:
+        if block.record["matrix_instruction"] == chip.matrix_instruction:
+            own = {c.name: c.default for c in specification(family) if not c.lent}
+            return replace(block, values={**block.values, **own})
     return defaults(family)

@@ -258,13 +258,12 @@ def _gather(reader: _Reader) -> Chip:
     macs, fill = _matrix(reader, units, core)
     lanes, functions = _vector(reader, units, core)
     caches = _caches(reader, units)
-    load = _load_rate(reader)
-    near_rate = min((rate for _, rate in caches), default=load * core_count)
     memory = next((m for m in hcd.get("memory", []) if m["kind"] == "global"), {"id": "global"})
     name = f"memory.{memory['id']}"
     dram = reader.number(f"{name}.bandwidth_bytes_per_s", 1e12, "all memory-bound times")
+    load = max(_load_rate(reader), dram / clock_hz / core_count)  # all cores can fill the bus
     last_bytes, last_rate = max(caches, default=_scratch(reader, units, dram / clock_hz))
-    first_rate = caches[0][1] if caches else near_rate
+    first_rate = caches[0][1] if caches else load * core_count
     launch = reader.number("overheads.launch_ns", LIT.launch_guess_ns, "all times under 20 us")
     return Chip(
         name=hcd.name,

@@ -152,7 +152,8 @@ def _core_s(
     )
     step = np.maximum(compute, load)
     chain = np.maximum(each * steps * step, rounds * steps * constants["step"])
-    ends = each * (constants["tile"] * slow[1] * rows * columns / 128**2 + chip.fill_cycles)
+    port = LIT.tile_port_bytes / chip.load_bytes_per_cycle
+    ends = each * (constants["tile"] * port * slow[1] * rows * columns / 128**2 + chip.fill_cycles)
     cycles: Array = (chain + ends) / chip.clock_hz
     return cycles
 

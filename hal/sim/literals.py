@@ -27,6 +27,8 @@ TABLE = (
     Literal("tile_least", 16, "elements", "smallest side of a tile: one matrix instruction"),
     Literal("tile_area_least", 1024, "elements", "smallest tile of the libraries seen (16 x 64)"),
     Literal("tile_side_most", 1024, "elements", "longest side of a tile that is tried"),
+    Literal("tile_port_bytes", 64, "bytes a cycle", "port of a core for which the constant `tile` "
+            "is stated; a wider one writes results sooner"),
     Literal("programs_per_core_most", 4, "programs", "tiles of one core that overlap: " + _OWN),
     Literal("weight_copies", 5, "copies", "aiconfigurator collect_gemm.py cycles through up to 5 "
             "weights, so that small ones are not found in the cache"),

@@ -68,7 +68,7 @@ def predicted(points: Sequence[Points], path: Path) -> None:
 
 def roofline(timing: Timing, path: Path) -> None:
     """Draw the roofs of the chip and the model's operators at their intensity and rate."""
-    figure, axes = _figure(1, 1, width=7.5, height=5.2)
+    figure, axes = _figure(1, 1, width=8.5, height=5.2)
     axis, chip = axes[0][0], timing.target.chip
     dtype = element_type(timing.model.dtype)
     roofs = [("lanes f32", chip.lane_rate(), "#7f8c8d")]
@@ -85,18 +85,16 @@ def roofline(timing: Timing, path: Path) -> None:
                   label=f"{name}: {peak / 1e12:,.1f} T/s")  # fmt: skip
     total = timing.seconds
     for index, (intensity, rate, row) in enumerate(spots):
-        size = 20 + 400 * row.seconds / total
-        axis.scatter([intensity], [rate], s=size, alpha=0.6, color=f"C{index % 10}", linewidths=0)
-        if row.seconds > 0.02 * total:
-            axis.annotate(f"{row.step.name} {row.seconds / total:.0%}", (intensity, rate),
-                          textcoords="offset points", xytext=(6, -10 if index % 2 else 6),
-                          fontsize=7)  # fmt: skip
+        share = row.seconds / total
+        axis.scatter([intensity], [rate], s=15 + 250 * share, alpha=0.7, linewidths=0,
+                     color=f"C{index % 10}", marker="os^Dv"[index // 10 % 5],
+                     label=f"{row.step.name} {share:.0%}" if share >= 0.01 else None)  # fmt: skip
     axis.set(xscale="log", yscale="log", xlabel="operations a byte of memory",
              ylabel="operations a second")  # fmt: skip
     bandwidth = chip.dram_bytes_per_s / 1e9
     axis.set_title(f"{timing.model.name} on {chip.name}, {bandwidth:,.0f} GB/s "
                    f"(area: share of {total * 1e3:.3g} ms)", fontsize=9)  # fmt: skip
-    axis.legend(fontsize=8, loc="upper left")
+    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     axis.grid(which="major", color="0.92")
     _save(figure, path)
 

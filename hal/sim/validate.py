@@ -164,8 +164,7 @@ def _case(case: Case) -> tuple[list[Row], Points]:
         for part, chosen in (("fitted", mask & fitted), ("unseen", mask & ~fitted)):
             if not chosen.any():
                 continue
-            bar = next((bars[key] for key in bars if name == key or name.startswith(f"{key} (")),
-                       None) if part == "unseen" else None  # fmt: skip
+            bar = bars.get(name) if part == "unseen" else None
             rows.append(
                 _row(case, name, part, predicted[chosen], measured[chosen], peer[chosen], bar)
             )
@@ -201,12 +200,12 @@ def _parts(case: Case, table: Table, measured: Array) -> Iterator[tuple[str, Mas
         yield "all", everything
     for name in dict.fromkeys(names):
         mask = np.equal(names, name)
+        yield str(name), mask
         if case.by_dtype:
             kinds = np.array([row["dtype"] for row in table.rows])
             for kind in dict.fromkeys(kinds):
                 yield f"{name} ({kind})", mask & np.equal(kinds, kind)
             continue
-        yield str(name), mask
         if name in tables.COLLECTIVES:
             size = np.array([float(row["bytes"]) for row in table.rows])
             yield f"{name}, 1 MiB and more", mask & (size >= 2**20)
