@@ -10,6 +10,7 @@
 //   work.c     operations while they run
 //   image.c    programs that are changed before they are loaded
 //   tile.c     numbers: one operand, two operands, casts
+//   collective.c, compute.c   collectives between ranks of one process
 //   matrix.c   numbers: MMA, reductions, scans, transposes
 #ifndef CONFORMANCE_MUTANTS_MUTANT_H_
 #define CONFORMANCE_MUTANTS_MUTANT_H_

@@ -4,6 +4,7 @@
 
 #include "kit_tables.h"
 #include "mutant.h"
+#include "ranks.h"
 
 int mutant_fault;
 
@@ -125,7 +126,14 @@ static const hal_module_table module_table = {
 static const hal_launch_table launch_table = {.size = sizeof(launch_table), .launch = mutant_launch};
 static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
 static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
-static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
+static const hal_collective_table collective_table = {
+    .size = sizeof(collective_table), .unique_id = mutant_unique_id,
+    .comm_create = mutant_comm_create, .comm_destroy = mutant_comm_destroy,
+    .all_reduce = mutant_all_reduce, .all_gather = mutant_all_gather,
+    .reduce_scatter = mutant_reduce_scatter, .broadcast = mutant_broadcast,
+    .send = mutant_send, .recv = mutant_recv, .group_begin = mutant_group_begin,
+    .group_end = mutant_group_end, .abort = mutant_abort, .async_error = mutant_async_error,
+    .all_to_all = mutant_all_to_all};
 static const hal_profile_table profile_table = {KIT_PROFILE};
 // clang-format on
 
