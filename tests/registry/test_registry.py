@@ -100,6 +100,13 @@ def test_all_mistakes_are_told_at_once(edited: Edit) -> None:
     assert places == {"device.yaml", "memory.yaml"}
 
 
+def test_laws_of_a_subject_have_ids_of_its_own(edited: Edit) -> None:
+    with pytest.raises(RegistryError) as caught:
+        load(edited("id: HAL-VIL-003", "id: HAL-ABI-903", "vil.yaml"))
+    line = line_of("id: HAL-VIL-003", "vil.yaml")
+    assert str(caught.value).startswith(f"vil.yaml:{line}: laws.2.id: 'HAL-ABI-903'")
+
+
 def test_a_retired_id_is_not_used_again(edited: Edit) -> None:
     folder = edited("retired: []", "retired: [HAL-MEM-004]", "retired.yaml")
     with pytest.raises(RegistryError) as caught:
