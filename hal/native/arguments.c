@@ -1,5 +1,5 @@
 // Checks the arguments of a launch against the kernel's signature (docs/vil.md, section 4.2).
-#include "image.h"
+#include "signature_form.h"
 
 static const char *kind_name(uint32_t kind) {
   switch (kind) {

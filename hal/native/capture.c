@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
+#include "recording.h"
 
 static void free_node(hal_emulation *emulation, const hal_node *one) {
   if (one->kind == HAL_NODE_COPY) {

@@ -1,5 +1,5 @@
 // The emulate layer as a whole: its life, the streams that it knows, and the calls that pass.
-#include "emulate.h"
+#include "emulate_layer.h"
 
 #include <stdlib.h>
 
@@ -8,45 +8,6 @@
 enum { GRAPH_KIND = 0xE1, RANK_KIND = 0xE2 };
 
 void hal_lanes_end(hal_emulation *emulation);  // lanes.c
-
-// ---- What is known of streams and buffers ----
-
-hal_device hal_stream_device(hal_emulation *emulation, hal_stream stream) {
-  pthread_mutex_lock(&emulation->lock);
-  const void *device = stream == 0 ? NULL : hal_map_get(&emulation->streams, stream);
-  pthread_mutex_unlock(&emulation->lock);
-  return (hal_device)(uintptr_t)device;
-}
-
-int32_t hal_refuse_handle(hal_emulation *emulation, const char *what, uint64_t handle) {
-  return hal_record(emulation->port, HAL_ERROR_INVALID_HANDLE, "0x%llx is no %s of this port",
-                    (unsigned long long)handle, what);
-}
-
-int32_t hal_buffer_facts(hal_emulation *emulation, hal_memory memory, uint64_t *out_bytes,
-                         hal_device *out_device) {
-  hal_memory_facts facts = {.size = sizeof(facts)};
-  int32_t status = hal_check_dead(emulation, memory);
-  if (status == HAL_OK) {
-    status = emulation->next->calls->memory_info(emulation->next, memory, &facts);
-  }
-  if (status != HAL_OK) return status;
-  *out_bytes = facts.bytes;
-  if (out_device != NULL) *out_device = facts.device;
-  return HAL_OK;
-}
-
-int32_t hal_check_range(hal_emulation *emulation, const hal_memory_ref *ref, const char *what,
-                        hal_device *out_device) {
-  uint64_t bytes = 0;
-  const int32_t status = hal_buffer_facts(emulation, ref->memory, &bytes, out_device);
-  if (status != HAL_OK) return status;
-  if (ref->offset_bytes <= bytes && ref->bytes <= bytes - ref->offset_bytes) return HAL_OK;
-  return hal_record(emulation->port, HAL_ERROR_OUT_OF_RANGE,
-                    "the %s's range %llu + %llu lies beyond its buffer of %llu bytes", what,
-                    (unsigned long long)ref->offset_bytes, (unsigned long long)ref->bytes,
-                    (unsigned long long)bytes);
-}
 
 // ---- Calls that pass, unless a graph is recorded or a buffer is dead ----
 

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "emulate.h"
+#include "emulate_layer.h"
 #include "map.h"
 
 typedef struct hal_lane hal_lane;        // lanes.c
@@ -55,12 +55,15 @@ struct hal_emulation {
   int is_ending;
 };
 
-// ---- emulate.c ----
+// ---- known.c ----
 
 // The device of a stream that was made through this port object; 0 when it is unknown.
 hal_device hal_stream_device(hal_emulation *emulation, hal_stream stream);
 // Refuses a handle that this port object does not know.
 int32_t hal_refuse_handle(hal_emulation *emulation, const char *what, uint64_t handle);
+
+// ---- range.c ----
+
 // Length of a buffer, and its device when out_device is given.
 int32_t hal_buffer_facts(hal_emulation *emulation, hal_memory memory, uint64_t *out_bytes,
                          hal_device *out_device);

@@ -1,6 +1,6 @@
 // collective.all_to_all for ports that have collectives of their own, but not this one: a group of
 // sends and receives. For that the layer remembers the ranks of the port's communicators.
-#include "comm.h"
+#include "circle.h"
 #include "reduce.h"
 
 // A communicator that the port makes at the end of this thread's group.

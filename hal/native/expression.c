@@ -1,6 +1,6 @@
 // Integer expressions of a signature: postfix code over the symbols of a launch, with checked
 // arithmetic (docs/vil.md, sections 1.2 and 4.2).
-#include "image.h"
+#include "signature_form.h"
 
 enum {
   CONSTANT = 1,

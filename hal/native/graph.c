@@ -1,7 +1,7 @@
 // The graph interface for ports that lack it: begin, end, replay, update, destroy.
 #include <string.h>
 
-#include "graph.h"
+#include "recording.h"
 
 static int32_t begin_capture(hal_emulation *emulation, hal_stream stream, int is_native) {
   const hal_device device = hal_stream_device(emulation, stream);

@@ -2,7 +2,7 @@
 // its outermost end is called.
 #include <string.h>
 
-#include "comm.h"
+#include "circle.h"
 
 typedef struct pending {
   hal_part *part;  // NULL for a rank that joins.

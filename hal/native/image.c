@@ -1,5 +1,5 @@
 // Module images: the header of both kinds, and questions about the signature.
-#include "image.h"
+#include "signature_form.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "port.h"
+#include "port_object.h"
 
 // One loaded copy of a shared object, or a port that is linked in. It is never unloaded or freed.
 struct hal_library {

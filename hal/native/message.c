@@ -2,14 +2,7 @@
 // the oldest bytes from its peer.
 #include <string.h>
 
-#include "comm.h"
-
-struct hal_message {
-  hal_message *next;
-  uint32_t source, target;
-  uint64_t bytes;
-  unsigned char data[];
-};
+#include "circle.h"
 
 int32_t hal_message_send(void *user, int32_t reached) {
   hal_part *part = user;
@@ -69,12 +62,4 @@ int32_t hal_message_recv(void *user, int32_t reached) {
   free(message);
   hal_part_release(part);
   return status;
-}
-
-void hal_messages_free(hal_circle *circle) {
-  while (circle->messages != NULL) {
-    hal_message *message = circle->messages;
-    circle->messages = message->next;
-    free(message);
-  }
 }

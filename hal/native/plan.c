@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulate.h"
-#include "image.h"
+#include "emulate_layer.h"
 #include "pool.h"
+#include "signature_form.h"
 
 enum { SHORT_ARGUMENTS = 32 };  // So many need no memory from the heap.
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emulate.h"
+#include "emulate_layer.h"
 
 enum {
   DEFAULT_UNIT_BYTES = 256,

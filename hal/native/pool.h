@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "map.h"
-#include "port.h"
+#include "port_object.h"
 
 enum {
   HAL_BIN_ROWS = 40,    // Powers of two of a block's units.

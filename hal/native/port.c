@@ -1,25 +1,14 @@
 // Port objects: opening, the stack of layers, closing, and what a port can do.
-#include "port.h"
+#include "port_object.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulate.h"
+#include "emulate_layer.h"
 #include "library.h"
 
 static const uint32_t KNOWN_LAYERS =
     HAL_LAYER_TRACE | HAL_LAYER_VALIDATE | HAL_LAYER_EMULATE | HAL_LAYER_MUTATE;
-
-static _Atomic(hal_port *) ports;
-
-hal_port *hal_port_first(void) {
-  return atomic_load(&ports);
-}
-
-void hal_port_end(hal_port *port, const char *reason) {
-  port->end_reason = reason;
-  port->top = &port->ended;
-}
 
 static int32_t read_last_error(hal_layer *self, hal_error *out_error) {
   return hal_record_read(self, out_error);
@@ -126,8 +115,7 @@ static int32_t make_port(hal_library *library, const hal_open_desc *desc, hal_po
     free(port);
     return status;
   }
-  port->next = atomic_load(&ports);
-  atomic_store(&ports, port);
+  hal_port_list(port);
   *out_port = port;
   return HAL_OK;
 }

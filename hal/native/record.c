@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "port.h"
+#include "port_object.h"
 
 // Newest error of the calling thread that no port made. `port` is NULL when there is none.
 static _Thread_local struct {

@@ -1,18 +1,8 @@
 // Rounds: all ranks' parts of one collective meet, and the last rank to arrive computes for all.
 #include <string.h>
 
-#include "comm.h"
+#include "circle.h"
 #include "reduce.h"
-
-struct hal_round {
-  hal_round *next;
-  uint64_t number;
-  uint32_t what, dtype, reduce, root;
-  uint64_t count;
-  uint32_t begun, arrived, passed;
-  enum { IS_OPEN, IS_COMPUTED_NOW, IS_DONE } state;
-  hal_part *parts[];  // By rank; set while a part has arrived.
-};
 
 // The rank's next round; made by the rank that comes first. Caller holds the circle's lock.
 static hal_round *open_round(hal_part *part) {
@@ -73,14 +63,6 @@ void hal_round_undo(hal_part *part) {
   part->rank->round_count -= 1;
   part->round = NULL;
   pthread_mutex_unlock(&circle->lock);
-}
-
-void hal_rounds_free(hal_circle *circle) {
-  while (circle->rounds != NULL) {
-    hal_round *round = circle->rounds;
-    circle->rounds = round->next;
-    free(round);
-  }
 }
 
 // A rank is done with its round; the last one frees it. Caller holds the circle's lock.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "signature_form.h"
 
 enum {
   KERNELS,

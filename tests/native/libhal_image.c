@@ -1,7 +1,7 @@
 // Signatures of module images, the checks of arguments, and launches of plans.
 #include "files.h"
 #include "hal/loader.h"
-#include "image.h"
+#include "signature_form.h"
 #include "ports/fake.c"
 
 static char reason[512];

@@ -1,6 +1,6 @@
 // What a loaded port is inside libhal, and the thread's record of errors. Inside libhal only.
-#ifndef HAL_NATIVE_PORT_H_
-#define HAL_NATIVE_PORT_H_
+#ifndef HAL_NATIVE_PORT_OBJECT_H_
+#define HAL_NATIVE_PORT_OBJECT_H_
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -44,6 +44,8 @@ void hal_port_end(hal_port *port, const char *reason);
 
 // Newest port object of the process; follow `next`. The list only grows.
 hal_port *hal_port_first(void);
+// Adds a port object. The caller holds the lock of the libraries.
+void hal_port_list(hal_port *port);
 
 // Writes a reason into the caller's room and returns `status`.
 int32_t hal_reason(char *reason, uint64_t capacity, int32_t status, const char *format, ...)
@@ -64,4 +66,4 @@ uint64_t hal_now_ns(void);
 // now + timeout, which does not wrap.
 uint64_t hal_deadline_ns(uint64_t timeout_ns);
 
-#endif  // HAL_NATIVE_PORT_H_
+#endif  // HAL_NATIVE_PORT_OBJECT_H_

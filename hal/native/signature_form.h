@@ -1,10 +1,10 @@
 // A module image's signature as libhal keeps it. Inside libhal only.
-#ifndef HAL_NATIVE_IMAGE_H_
-#define HAL_NATIVE_IMAGE_H_
+#ifndef HAL_NATIVE_SIGNATURE_FORM_H_
+#define HAL_NATIVE_SIGNATURE_FORM_H_
 
 #include <stdatomic.h>
 
-#include "port.h"
+#include "port_object.h"
 
 enum {
   HAL_EXPRESSION_STACK = 16,
@@ -94,4 +94,4 @@ static inline uint64_t hal_read_u64(const unsigned char *at) {
   return hal_read_u32(at) | (uint64_t)hal_read_u32(at + 4) << 32;
 }
 
-#endif  // HAL_NATIVE_IMAGE_H_
+#endif  // HAL_NATIVE_SIGNATURE_FORM_H_

@@ -1,9 +1,9 @@
 // The emulate layer: passes through what the port has and does by other means what it lacks.
 // emulate.c builds it; each subject has its own file. Inside libhal only.
-#ifndef HAL_NATIVE_EMULATE_H_
-#define HAL_NATIVE_EMULATE_H_
+#ifndef HAL_NATIVE_EMULATE_LAYER_H_
+#define HAL_NATIVE_EMULATE_LAYER_H_
 
-#include "port.h"
+#include "port_object.h"
 
 // Makes the layer that stands on `next`; NULL without host memory.
 hal_emulation *hal_emulation_create(hal_port *port, hal_layer *next);
@@ -19,4 +19,4 @@ int hal_emulation_has(const hal_emulation *emulation, uint32_t function);
 // Tells (0 or 1) whether work on the stream is recorded to a graph. NULL never records.
 int hal_emulation_is_capturing(const hal_emulation *emulation, hal_stream stream);
 
-#endif  // HAL_NATIVE_EMULATE_H_
+#endif  // HAL_NATIVE_EMULATE_LAYER_H_

@@ -1,6 +1,6 @@
 // Graphs of the emulate layer: capture.c records them, graph.c replays them. Inside libhal only.
-#ifndef HAL_NATIVE_GRAPH_H_
-#define HAL_NATIVE_GRAPH_H_
+#ifndef HAL_NATIVE_RECORDING_H_
+#define HAL_NATIVE_RECORDING_H_
 
 #include "emulation.h"
 
@@ -45,4 +45,4 @@ int32_t hal_graph_keep_arguments(hal_emulation *emulation, const hal_graph_objec
                                  const hal_argument *arguments, uint32_t count,
                                  hal_argument **out_arguments);
 
-#endif  // HAL_NATIVE_GRAPH_H_
+#endif  // HAL_NATIVE_RECORDING_H_

@@ -1,14 +1,15 @@
 // The loader's collectives inside one process. A rank copies its part to host memory in the order
 // of its stream; the last rank to arrive computes for all, in rank order; each rank copies its
-// result back. comm.c: communicators. group.c: several ranks of one thread. collective.c: a rank's
-// part on its stream. round.c: where parts meet. message.c: send and recv. Inside libhal only.
-#ifndef HAL_NATIVE_COMM_H_
-#define HAL_NATIVE_COMM_H_
+// result back. From below: circle.c, what ranks share; round.c, where parts meet; message.c, send
+// and recv; part.c, a rank's part on its stream; join.c, how ranks meet; group.c, several ranks of
+// one thread; comm.c and collective.c, the interface. Inside libhal only.
+#ifndef HAL_NATIVE_CIRCLE_H_
+#define HAL_NATIVE_CIRCLE_H_
 
 #include "emulation.h"
 
-typedef struct hal_round hal_round;      // round.c
-typedef struct hal_message hal_message;  // message.c
+typedef struct hal_round hal_round;
+typedef struct hal_message hal_message;
 
 // What all ranks of a communicator share.
 typedef struct hal_circle {
@@ -61,23 +62,49 @@ typedef struct hal_part {
   unsigned char *in, *out;  // Host memory of both sides; one block that starts at `in`.
 } hal_part;
 
+// All ranks' parts of one collective.
+struct hal_round {
+  hal_round *next;
+  uint64_t number;
+  uint32_t what, dtype, reduce, root;
+  uint64_t count;
+  uint32_t begun, arrived, passed;
+  enum { IS_OPEN, IS_COMPUTED_NOW, IS_DONE } state;
+  hal_part *parts[];  // By rank; set while a part has arrived.
+};
+
+// Bytes on their way from one rank to another.
+struct hal_message {
+  hal_message *next;
+  uint32_t source, target;
+  uint64_t bytes;
+  unsigned char data[];
+};
+
 // Lanes of a rank: see hal_lane_id.
 enum { HAL_LANE_ROUNDS, HAL_LANE_SENDS, HAL_LANE_RECVS };
 
-// ---- comm.c ----
+// ---- circle.c ----
 
+// A circle for the ranks of a descriptor; NULL without host memory.
+hal_circle *hal_circle_make(const hal_comm_desc *desc);
 void hal_rank_hold(hal_rank *rank);
 void hal_rank_drop(hal_rank *rank);
 // Makes the first failure known to all ranks. Caller holds the circle's lock.
 void hal_circle_fail(hal_circle *circle, int32_t status);
 // Waits for a change until a time; 0 when the time is over. Caller holds the circle's lock.
 int hal_circle_wait(hal_circle *circle, uint64_t deadline_ns);
+// Lets go of a part; the last one to do so frees it.
+void hal_part_release(hal_part *part);
+
+// ---- join.c ----
+
 // Joins without waiting; then waits for the others and gives the handle out.
 int32_t hal_rank_join(hal_emulation *emulation, hal_device device, const hal_comm_desc *desc,
                       hal_rank **out_rank);
 int32_t hal_rank_complete(hal_rank *rank, hal_comm *out_comm);
 
-// ---- collective.c ----
+// ---- part.c ----
 
 // Checks one rank's part and makes it ready; nothing is enqueued.
 int32_t hal_part_make(hal_emulation *emulation, hal_comm comm, hal_stream stream, uint32_t what,
@@ -86,8 +113,6 @@ int32_t hal_part_make(hal_emulation *emulation, hal_comm comm, hal_stream stream
 int32_t hal_part_begin(hal_part *part);
 // Second half: later work of the stream waits for the result. Ends the part in any case.
 int32_t hal_part_finish(hal_part *part);
-// Lets go of a part; the last one to do so frees it.
-void hal_part_release(hal_part *part);
 
 // ---- round.c ----
 
@@ -97,8 +122,6 @@ int32_t hal_round_enter(hal_part *part);
 void hal_round_undo(hal_part *part);
 // A job: the rank's stream reached the collective, its source is in host memory.
 int32_t hal_round_arrive(void *part, int32_t reached);
-// Frees the rounds that not all ranks passed.
-void hal_rounds_free(hal_circle *circle);
 
 // ---- exchange.c ----
 
@@ -117,7 +140,6 @@ int32_t hal_exchange(hal_emulation *emulation, hal_comm comm, hal_stream stream,
 
 int32_t hal_message_send(void *part, int32_t reached);
 int32_t hal_message_recv(void *part, int32_t reached);
-void hal_messages_free(hal_circle *circle);
 
 // ---- group.c ----
 
@@ -131,4 +153,4 @@ int32_t hal_group_add_part(hal_part *part);
 int32_t hal_group_add_rank(hal_emulation *emulation, hal_device device, const hal_comm_desc *desc,
                            hal_comm *out_comm);
 
-#endif  // HAL_NATIVE_COMM_H_
+#endif  // HAL_NATIVE_CIRCLE_H_
