@@ -20,7 +20,7 @@ class Cause:
     Attributes:
         text: What they have in common.
         status: Their status.
-        results: The failures, first ones first.
+        results: The failures by id.
         rules: Rules that they cite.
     """
 
@@ -36,7 +36,7 @@ class Cause:
 
 
 def group(results: Iterable[dict[str, Any]]) -> list[Cause]:
-    """Group what is bad; the largest group comes first, then the order of the run."""
+    """Group what is bad; the largest group comes first."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for result in results:
         if result["status"] in outcome.BAD:
@@ -45,8 +45,9 @@ def group(results: Iterable[dict[str, Any]]) -> list[Cause]:
     causes = []
     for (status, text), members in groups.items():
         rules = sorted({rule for member in members for rule in member["rules"]})
+        members.sort(key=lambda member: str(member["id"]))
         causes.append(Cause(text, status, members, rules))
-    return sorted(causes, key=lambda cause: -len(cause.results))
+    return sorted(causes, key=lambda cause: (-len(cause.results), cause.text))
 
 
 def _likeness(text: str) -> str:
