@@ -87,7 +87,7 @@ def try_all() -> list[PortRecord]:
             try:
                 _open_candidate(candidate, None, _Settings())
             except (StatusError, PortLoadError, HcdError) as error:
-                _keep(candidate, None, "failed", str(error))
+                _keep(candidate, None, "failed", _why(error))
     return ports()
 
 
@@ -165,7 +165,7 @@ def _load(wish: Spec, settings: _Settings) -> Port:
                 return _open_candidate(candidate, given, settings)
             except (StatusError, PortLoadError, HcdError) as error:
                 shown = given.file if given is not None else None
-                reasons.append(_keep(candidate, shown, "failed", str(error)))
+                reasons.append(_keep(candidate, shown, "failed", _why(error)))
                 if len(found) == 1:
                     raise
         raise _not_loaded(wish, reasons)
@@ -226,6 +226,13 @@ def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
     )
 
 
+def _why(error: HalError) -> str:
+    """The reason alone: a record names the port and the file already."""
+    if isinstance(error, PortLoadError) and len(error.reasons) == 1:
+        return error.reasons[0]
+    return str(error)
+
+
 def _keep(candidate: Candidate, hcd: str | None, status: str, reason: str = "") -> str:
     record = PortRecord(candidate.name, candidate.source, candidate.path, hcd, status, reason)
     if record not in _attempts:
@@ -276,6 +283,8 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
     status = lib.hal_port_open(os.fsencode(candidate.path), desc, out, reason, _REASON_BYTES)
     if status:
         why = c_string(reason) or "it gave no reason"
+        if why.startswith(f"{candidate.path} is "):  # The message names the file already.
+            why = f"it {why.removeprefix(f'{candidate.path} ')}"
         raise PortLoadError(
             f"{candidate.path} does not load: {why}",
             call="hal.load_port",

@@ -150,7 +150,9 @@ def read_certificate(place: Path) -> dict[str, Any]:
 
     path = place / "cert.json" if place.is_dir() else place
     if not path.is_file():
-        raise UsageError(f"{path} is not there", call="hal cert")
+        raise UsageError(
+            f"{path} is not there", call="hal cert", next_step="Name the --out folder of a run."
+        )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from hal import __version__
 from hal.cli import run as run_command
@@ -26,7 +27,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--select", default="", metavar="EXPR", help="Only these cases; the run is void.")
 @click.option("--list", "listing", is_flag=True, help="Print the cases' ids and stop.")
 @click.option("--rerun-failed", type=FOLDER, metavar="DIR", help="Only what failed in DIR; void.")
-@click.option("--resume", type=FOLDER, metavar="DIR", help="Go on with the run in DIR.")
+@click.option(
+    "--resume", type=FOLDER, metavar="DIR", help="Go on with the run in DIR, which names the rest."
+)
 @click.option("--isolation", default="case", metavar="case|group:N", help="Cases per process.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at once [cores].")
 @click.option("--seed", type=int, default=0, metavar="N", help="Seed of inputs and order [0].")
@@ -52,6 +55,8 @@ def command(port: str, **wishes: Any) -> int:
     """
     listing, self_test = wishes.pop("listing"), wishes.pop("self_test")
     junit, html = wishes.pop("junit"), wishes.pop("html")
+    if wishes["resume"] is not None:
+        port = _take_up(click.get_current_context(), port, wishes)
     wishes["tier"] = wishes["tier"] or (2 if self_test else 1)
     options = _options(port, wishes)
     if listing:
@@ -59,6 +64,18 @@ def command(port: str, **wishes: Any) -> int:
     if self_test:
         return _self_test(options)
     return _certify(options, junit, html)
+
+
+def _take_up(ctx: click.Context, port: str, wishes: dict[str, Any]) -> str:
+    """Fill what was not said with the settings of the run to go on with; return the port."""
+    from hal.certify.run import settings_in
+
+    before = settings_in(wishes["resume"])
+    for name in ("tier", "hcd", "device", "seed", "nonce"):
+        said = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if not said and name in before:
+            wishes[name] = before[name]
+    return port or str(before.get("port", ""))
 
 
 def _options(port: str, wishes: dict[str, Any]) -> Options:

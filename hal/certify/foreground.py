@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import difflib
 import faulthandler
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,13 @@ class Foreground:
         self.order = order
         self.suite = Path(order["suite"])
         self.verdict: tuple[str, str, str] | None = None
+        self.others: list[str] = []
         self._reports: list[pytest.TestReport] = []
         self._notes = record.Record()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Drop every case but the one."""
+        self.others = [case_id(item, self.suite) for item in items]
         items[:] = [item for item in items if case_id(item, self.suite) == self.order["case"]]
 
     @pytest.hookimpl(tryfirst=True)
@@ -69,7 +73,13 @@ def main() -> int:
     words = [word for word in pytest_arguments(plugin.suite, [str(path)]) if word != "-q"]
     pytest.main([*words, "--no-header", "-rN"], plugins=[plugin, Watcher()])
     if plugin.verdict is None:
-        print(f"the suite has no case {order['case']}", file=sys.stderr)
+        near = difflib.get_close_matches(order["case"], plugin.others, n=1, cutoff=0.8)
+        hint = f" Did you mean {shlex.quote(near[0])}?" if near else ""
+        print(
+            f"hal repro: there is no case '{order['case']}'.{hint} "
+            "hal-certify --list prints all ids.",
+            file=sys.stderr,
+        )
         return 2
     status, message, _ = plugin.verdict
     first = message.splitlines()[0] if message else ""

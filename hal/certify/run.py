@@ -32,7 +32,7 @@ from hal.errors import HalError, UsageError
 if TYPE_CHECKING:
     from hal.testing.session import Target
 
-__all__ = ["Options", "Run", "certify", "list_cases"]
+__all__ = ["Options", "Run", "certify", "list_cases", "settings_in"]
 
 DEVICE_LOST_LIMIT = 3
 QUICK_SHARE = 10
@@ -249,23 +249,43 @@ def _prepare(
     out = options.resume or options.out or Path("out") / name
     own = {case.id: case for case in cases if not case.is_control}
     run = Run(options, target, out, settings, required, own, found, flat, hcd_hash)
-    out.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{path}\t{value}\n" for path, value in flat.items())
-    (out / "chip.flat").write_text(lines, encoding="utf-8")
-    place = out / "run.json"
     if options.resume:
-        _check_same(place, settings)
-    else:
-        run.results_path.unlink(missing_ok=True)
-        place.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        _check_same(options.resume, settings)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"{path}\t{value}\n" for path, value in flat.items())
+        (out / "chip.flat").write_text(lines, encoding="utf-8")
+        if not options.resume:
+            run.results_path.unlink(missing_ok=True)
+            text = json.dumps(settings, indent=2) + "\n"
+            (out / "run.json").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{out} cannot be written: {error.strerror}",
+            call="hal-certify",
+            next_step="Name a folder of yours with --out.",
+        ) from None
     return run
 
 
-def _check_same(place: Path, settings: dict[str, Any]) -> None:
+def settings_in(folder: Path) -> dict[str, Any]:
+    """Return the settings of the run in a folder. Raises UsageError when there is none."""
+    try:
+        settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UsageError(
+            f"{folder} holds no run to resume",
+            call="hal-certify --resume",
+            next_step="Name the --out folder of a run that was interrupted.",
+        )
+    return settings
+
+
+def _check_same(folder: Path, settings: dict[str, Any]) -> None:
     """Refuse to go on with a run that was another one."""
-    if not place.is_file():
-        raise UsageError(f"{place.parent} holds no run to resume", call="hal-certify --resume")
-    before = json.loads(place.read_text(encoding="utf-8"))
+    before = settings_in(folder)
     changed = [key for key in settings if before.get(key) != settings[key]]
     if changed:
         first = changed[0]
@@ -286,7 +306,11 @@ def _chosen(run: Run) -> list[Collected]:
         cases = [case for case in cases if test(case)]
         run.void.append(f"only part of the suite was asked for: --select {options.select!r}")
         if not cases:
-            raise UsageError(f"--select {options.select!r} means no case", call="hal-certify")
+            raise UsageError(
+                f"--select {options.select!r} means no case",
+                call="hal-certify",
+                next_step="hal-certify --list prints all ids.",
+            )
     if options.rerun_failed:
         failed = _failed_before(options.rerun_failed)
         cases = [case for case in cases if case.id in failed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +53,7 @@ def summary_lines(run: Run) -> list[str]:
     lines += [f"  {reason}" for reason in run.verdict.reasons]
     lines.append(f"  report: {run.out / 'report.html'}")
     if run.interrupted:
-        lines.append(f"  interrupted; go on with: hal-certify {run.target.name} --resume {run.out}")
+        lines.append(f"  interrupted; go on with: hal-certify --resume {shlex.quote(str(run.out))}")
     lines.append(f"{run.verdict.word}  tier {run.options.tier}  {run.target.name}")
     return lines if lines[0] else lines[1:]
 

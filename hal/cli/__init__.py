@@ -119,7 +119,8 @@ def _report(error: Exception, prog_name: str) -> int:
     from hal.errors import HalError
 
     if isinstance(error, HalError):
-        print(f"{prog_name}: {error}", file=sys.stderr)
+        own = error.call.partition(" ")[0] in ("hal", "hal-certify")  # A command names itself.
+        print(error if own else f"{prog_name}: {error}", file=sys.stderr)
         return int(getattr(error, "exit_code", 1))
     if isinstance(error, OSError) and error.strerror:
         print(f"{prog_name}: {error.filename or ''}: {error.strerror}", file=sys.stderr)

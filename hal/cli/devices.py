@@ -28,7 +28,8 @@ def command(as_json: bool) -> int:
             port = hal.load_port(str(record.path))
             count = port.device_count
         except HalError as error:
-            click.echo(f"{record.name}: {error}", err=True)
+            reasons = getattr(error, "reasons", ()) or (str(error),)
+            click.echo(f"{record.name}: {record.path}: {reasons[0]}", err=True)
             continue
         for index in range(count):
             try:

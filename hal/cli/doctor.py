@@ -176,7 +176,8 @@ from hal.errors import HalError
 try:
     hal.load_port(sys.argv[1])
 except HalError as error:
-    sys.exit(str(error))
+    reasons = "; ".join(getattr(error, "reasons", ()))
+    sys.exit(f"{sys.argv[1]}: {reasons}" if reasons else str(error))
 """
 
 

@@ -105,16 +105,18 @@ def test_a_device_that_is_not_there_is_named() -> None:
         ([PORT, "--isolation", "none"], 2, "use case, or group:N"),
         ([PORT, "--nonce", "xyz"], 2, "is not hexadecimal"),
         ([PORT, "--select", "(memory"], 2, "unexpected 'end'"),
-        ([PORT, "--resume", "no_such_run"], 2, "holds no run to resume"),
+        ([PORT, "--resume", "no_such_run"], 2, "holds no run to resume. Name the --out folder"),
+        ([PORT, "--out", "/proc/no_such"], 2, "cannot be written: No such file or directory. Name"),
     ],
 )
 def test_wrong_usage_is_one_clear_line(
     run: Run, tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
-    if "--resume" not in arguments:
+    if not {"--resume", "--out"} & {*arguments}:
         arguments = [*arguments, "--out", str(tmp_path)]
     done = run("hal.certify.cli", *arguments, timeout=120)
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+    assert not Path("no_such_run").exists()
     assert "Traceback" not in done.stderr
 
 

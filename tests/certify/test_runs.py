@@ -8,11 +8,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
+from hal.certify import cli
 from hal.certify import results as outcome
 from hal.certify.choice import selector
 from hal.certify.examine import EXPECTED
-from hal.certify.run import Options, certify
+from hal.certify.run import Options, certify, settings_in
 from hal.certify.summary import summary_lines, write_outputs
 from hal.certify.supervisor import Collected
 from hal.errors import UsageError
@@ -142,6 +144,27 @@ def test_resume_runs_only_what_is_left(
     assert statuses(again.results_path) == STATUSES
     assert again.results_path.read_bytes().startswith(b"".join(lines[:3]))
     assert outcome.read(again.results_path).problems == []
+
+
+def test_resume_takes_what_is_not_said_from_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = {"port": "./acme", "tier": 2, "hcd": "a.yaml", "device": 1, "seed": 7, "nonce": "0a"}
+    (tmp_path / "run.json").write_text(json.dumps(before), encoding="utf-8")
+    seen: list[Options] = []
+    monkeypatch.setattr(cli, "_certify", lambda options, *_: seen.append(options))
+    runner = CliRunner()
+    runner.invoke(cli.command, ["--resume", str(tmp_path)])
+    runner.invoke(cli.command, ["cpu", "--tier", "1", "--seed", "0", "--resume", str(tmp_path)])
+    alone, said = ([getattr(options, name) for name in before] for options in seen)
+    assert alone == [*before.values()]
+    assert said == ["cpu", 1, "a.yaml", 1, 0, "0a"]
+
+
+def test_resume_of_damaged_settings_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('["', encoding="utf-8")
+    with pytest.raises(UsageError, match="holds no run to resume"):
+        settings_in(tmp_path)
 
 
 def test_resume_refuses_another_run(make_suite: MakeSuite, run_suite: Certify) -> None:

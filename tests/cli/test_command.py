@@ -55,6 +55,12 @@ def test_an_error_of_the_family_is_one_line_and_its_exit_code(capsys) -> None:
     )
 
 
+def test_an_error_that_names_its_command_is_not_named_twice(capsys) -> None:
+    error = HalError("there is no port", call="hal-certify --resume")
+    cli.run(raising(error), prog_name="hal-certify", args=[])
+    assert capsys.readouterr().err == "hal-certify --resume: there is no port\n"
+
+
 def test_an_interrupt_ends_with_130(capsys) -> None:
     assert cli.run(raising(KeyboardInterrupt()), prog_name="hal", args=[]) == 130
     assert capsys.readouterr().err == "\nhal: interrupted\n"

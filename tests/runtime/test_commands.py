@@ -29,7 +29,7 @@ def test_ports_why_tries_each(run: Any, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert any(line.startswith("cpu") and "loaded" in line for line in lines)
     assert any(line.startswith("broken") and "failed" in line for line in lines)
-    assert any("does not load" in line for line in lines)
+    assert f"{'':22} it is not a shared object: it does not start with an ELF header" in lines
 
 
 def test_devices_lists_those_of_each_port(run: Any) -> None:
