@@ -217,7 +217,8 @@ function(hal_install_all)
     if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${_folder}")
       cmake_path(GET _folder PARENT_PATH _parent)
       hal_install(DIRECTORY ${_folder} DESTINATION hal/_data/${_parent}
-        PATTERN "__pycache__" EXCLUDE PATTERN "vendors/kit/*.c" EXCLUDE)
+        PATTERN "__pycache__" EXCLUDE PATTERN "vendors/kit/*.c" EXCLUDE
+        PATTERN "sim/*.[ch]" EXCLUDE PATTERN "sim/CMakeLists.txt" EXCLUDE)
     endif()
   endforeach()
 endfunction()

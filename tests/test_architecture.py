@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,7 @@ FLOOR = {module: floor for floor, modules in FLOORS.items() for module in module
 STANDS_ON = {floor: set(range(1, floor + 1)) for floor in FLOORS} | {4: {1, 2, 4}}
 FACADE_FLOOR = 3  # what `import hal` gives: devices, memory, streams
 
-CODE_FOLDERS = ("hal", "include", "vendors", "sim", "conformance", "tests", "bench")
+CODE_FOLDERS = ("hal", "include", "vendors", "sim", "conformance", "tests", "bench", "examples")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "managers"}
 GENERATED = {"include/hal/hal.h", "include/hal/calls.h", "hal/native/calls.h"}
 HARD_LINES = 800
@@ -159,6 +160,30 @@ def test_no_modules_of_hal_import_each_other_in_a_circle() -> None:
     assert sorted(tied) == []
 
 
+def test_every_package_that_is_imported_is_declared_and_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    names = {re.split(r"[>=\[]", line)[0].lower() for line in lines}
+    locked = (ROOT / "requirements.lock").read_text(encoding="utf-8").lower().splitlines()
+    known = {"pyyaml": "yaml", "scikit-build-core": "scikit_build_core"}
+    declared = {known.get(name, name) for name in names & {line.split("==")[0] for line in locked}}
+    own = {path.stem for path in files(".py")} | {"hal", "tests", "bench", "_pytest"}
+    wrong = set()
+    for path in files(".py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                imported = [node.module]
+            else:
+                continue
+            tops = {name.split(".")[0] for name in imported} - declared - own
+            tops -= sys.stdlib_module_names
+            wrong |= {f"{shown(path, node.lineno)}: {top}" for top in tops}
+    assert sorted(wrong) == []
+
+
 def test_only_the_build_script_imports_cffi() -> None:
     users = [
         shown(path)
@@ -264,9 +289,11 @@ NAMES_OF_THE_SIMULATOR = {"hal/cli/__init__.py", "hal/_paths.py"}
 
 def test_no_code_outside_a_port_names_it_but_for_one_default() -> None:
     ports = port_names()
+    not_ports = {"hal/_paths.py", "hal/cli/__init__.py"}  # a folder and a command, both called sim
     places = [
         shown(path, line)
         for path in files(".py", ".c", ".h", folders=("hal", "conformance"))
+        if shown(path) not in not_ports
         for line, value in strings(path)
         if names_a_port(value, ports)
         and not (value == "sim" and path.relative_to(ROOT).as_posix() in NAMES_OF_THE_SIMULATOR)
