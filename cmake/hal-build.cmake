@@ -213,7 +213,7 @@ function(hal_install_all)
     CONTENT "set(_hal_root \"${CMAKE_SOURCE_DIR}\")\n")
   hal_install(FILES ${_package} "${HAL_LIB_OUTPUT}/cmake/hal-config-version.cmake"
     DESTINATION hal/_lib/cmake)
-  foreach(_folder include hcd conformance sim/calibration sim/data vendors/template vendors/kit)
+  foreach(_folder include hcd conformance sim/calibration sim/data sim/models vendors/template vendors/kit)
     if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${_folder}")
       cmake_path(GET _folder PARENT_PATH _parent)
       hal_install(DIRECTORY ${_folder} DESTINATION hal/_data/${_parent}

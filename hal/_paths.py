@@ -57,9 +57,19 @@ def conformance_dir() -> Path:
     return data_root() / "conformance"
 
 
-def sim_dir() -> Path:
-    """Return the folder of the simulator's calibrations and measured data."""
-    return data_root() / "sim"
+def calibration_dir() -> Path:
+    """Return the folder of the constants that were fitted to measured chips."""
+    return data_root() / "sim/calibration"
+
+
+def measurements_dir() -> Path:
+    """Return the folder of the measured rows that `hal sim validate` reads."""
+    return data_root() / "sim/data"
+
+
+def models_dir() -> Path:
+    """Return the folder of the models that `hal sim run` knows by name."""
+    return data_root() / "sim/models"
 
 
 def template_dir() -> Path:

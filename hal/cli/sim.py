@@ -277,8 +277,9 @@ def run(
     import json
     from dataclasses import asdict
 
+    from hal.hcd import load
+    from hal.sim import energy, plots, tables
     from hal.sim import model as models
-    from hal.sim import plots, tables
     from hal.sim.run import time_model
 
     target = _timing_target(chip, system, calibrations, guess)
@@ -299,12 +300,17 @@ def run(
     click.echo(f"total {total * 1e3:,.3f} ms")
     shares = ", ".join(f"{name} {share:.0%}" for name, share in timing.utilisation().items())
     click.echo(f"utilisation: {shares}")
+    spent = energy.joules(load(chip), timing)
+    if spent:
+        parts = ", ".join(f"{name} {value:.3g}" for name, value in spent.items())
+        click.echo(f"energy: {sum(spent.values()):.3g} J ({parts})")
     click.echo(_basis(target))
     if json_file is not None:
         rows = [{**asdict(row.step), **asdict(row), "step": row.step.name} for row in timing.rows]
         text = {"model": timing.model.name, "chip": target.chip.name, "seconds": total,
                 "utilisation": timing.utilisation(), "plane": "closed form",
-                "estimated_share": target.chip.estimated_share, "rows": rows}  # fmt: skip
+                "estimated_share": target.chip.estimated_share, "energy_j": spent,
+                "rows": rows}  # fmt: skip
         tables.save(json_file, json.dumps(text, indent=1) + "\n")
     if plot is not None:
         plots.roofline(timing, plot)

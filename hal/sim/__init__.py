@@ -7,9 +7,10 @@ a device. See docs/simulator.md.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-__all__ = ["Chip", "Target", "predict_us"]
+__all__ = ["Chip", "Target", "collective", "gemm", "predict_us", "vector"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +23,6 @@ def __getattr__(name: str) -> Any:
         from hal.sim import predict
 
         return getattr(predict, name)
+    if name in ("collective", "gemm", "vector"):
+        return importlib.import_module(f"hal.sim.{name}")
     raise AttributeError(f"module 'hal.sim' has no attribute {name!r}")

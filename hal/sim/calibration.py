@@ -223,8 +223,8 @@ def shipped() -> tuple[Constants, ...]:
     """The calibrations that come with the SDK, sorted by file name."""
     from hal import _paths
 
-    folder = _paths.sim_dir() / "calibration"
-    return tuple(block for path in sorted(folder.glob("*.yaml")) for block in read(path))
+    files = sorted(_paths.calibration_dir().glob("*.yaml"))
+    return tuple(block for path in files for block in read(path))
 
 
 def find(family: str, chip: Chip, *, whole_lengths: bool = False) -> Constants:

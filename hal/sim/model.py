@@ -121,8 +121,7 @@ def shipped() -> dict[str, Path]:
     """Name and file of each model that comes with the SDK."""
     from hal import _paths
 
-    folder = _paths.sim_dir() / "models"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(_paths.models_dir().glob("*.yaml"))}
 
 
 def load(name: str, *, changes: Mapping[str, int] | None = None) -> Model:

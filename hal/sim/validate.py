@@ -139,7 +139,7 @@ def data(name: str) -> Table:
     """A table of sim/data by name."""
     from hal import _paths
 
-    return tables.read(_paths.sim_dir() / "data" / f"{name}.csv")
+    return tables.read(_paths.measurements_dir() / f"{name}.csv")
 
 
 def _target(chip: str, *, whole_lengths: bool = False) -> Target:

@@ -128,6 +128,16 @@ def test_run_prints_operators_totals_and_what_they_rest_on(call: Call, tmp_path:
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
+def test_energy_is_the_sum_of_its_parts_where_there_are_figures(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    code, out, _ = call("run", "dlrm", "--chip", "sim/npu-small", "--json", file)
+    found = json.loads(file.read_text(encoding="utf-8"))["energy_j"]
+    assert (code, "energy: " in out) == (0, True)
+    assert set(found) == {"idle", "matrix", "lanes", "memory"}
+    assert all(value > 0 for value in found.values())
+    assert "energy: " not in call("run", "dlrm", "--chip", CHIP)[1]
+
+
 def test_decode_and_more_chips_change_a_layer_as_they_should(call: Call) -> None:
     total = {}
     for name, words in {
