@@ -13,8 +13,6 @@
 #include "observe.h"
 #include "system.h"
 
-sim_system sim_the_system = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 static int32_t read_chip(sim_chip *self) {
   const char *vendor = kit_hcd_text(self->hcd, "identity.vendor");
   const char *product = kit_hcd_text(self->hcd, "identity.product");

@@ -89,7 +89,7 @@ void sim_trace_end(void);
 // ---- extension.c ----
 int32_t sim_get_extension(const char *name, uint32_t version, const void **out_table);
 
-// ---- port.c ----
+// ---- chips.c ----
 uint32_t sim_device_count(void);
 const vil_cost *sim_device_cost(uint32_t index);
 uint32_t sim_device_guesses(uint32_t index);

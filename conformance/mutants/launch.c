@@ -4,26 +4,7 @@
 
 #include "mutant.h"
 
-enum { LATE_LIMIT = 64, TOP_ARGUMENTS = 256, FIRST_LOST = 32 };
-
-// M33: the caller's own structures, read when somebody waits for the stream.
-static struct {
-  hal_stream stream;
-  hal_kernel kernel;
-  const hal_launch_desc *desc;
-} late[LATE_LIMIT];
-static atomic_uint late_count;
-
-void mutant_launch_late(hal_stream stream) {
-  unsigned count = atomic_load(&late_count);
-  for (unsigned i = 0; i < count; ++i) {
-    if (late[i].stream == stream && late[i].desc != NULL) {
-      const hal_launch_desc *desc = late[i].desc;
-      late[i].desc = NULL;
-      kit_launch_launch(stream, late[i].kernel, desc);
-    }
-  }
-}
+enum { TOP_ARGUMENTS = 256, FIRST_LOST = 32 };
 
 // ---- modules ----
 
@@ -90,11 +71,7 @@ static int32_t launch_changed(hal_stream stream, hal_kernel kernel, const hal_la
 }
 
 int32_t mutant_launch(hal_stream stream, hal_kernel kernel, const hal_launch_desc *desc) {
-  unsigned place = is_fault(33) ? atomic_fetch_add(&late_count, 1) : LATE_LIMIT;
-  if (place < LATE_LIMIT) {
-    late[place].stream = stream;
-    late[place].kernel = kernel;
-    late[place].desc = desc;
+  if (is_fault(33) && mutant_put_off(stream, kernel, desc)) {
     return HAL_OK;
   }
   atomic_fetch_add(&mutant_launches_waiting, 1);

@@ -62,8 +62,12 @@ int32_t mutant_event_synchronize(hal_event event, uint64_t timeout_ns);
 int32_t mutant_elapsed_ns(hal_event start, hal_event end, int64_t *out_ns);
 int32_t mutant_enqueued(hal_stream stream, int32_t status);  // M69, M77: what an enqueue answers.
 
+// ---- late.c ----
+// M33: puts a launch off, with the caller's own structures; 0 when there is no place left.
+int mutant_put_off(hal_stream stream, hal_kernel kernel, const hal_launch_desc *desc);
+void mutant_launch_late(hal_stream stream);  // The launches of a stream that were put off.
+
 // ---- launch.c ----
-void mutant_launch_late(hal_stream stream);  // M33: the launches of a stream that were put off.
 int32_t mutant_load(hal_device device, const hal_module_desc *desc, hal_module *out_module);
 int32_t mutant_unload(hal_module module);
 int32_t mutant_launch(hal_stream stream, hal_kernel kernel, const hal_launch_desc *desc);
@@ -81,7 +85,7 @@ int32_t mutant_run(kit_device *device, kit_operation *operation);
 // ---- image.c ----
 void mutant_change_image(uint8_t *image, uint64_t bytes);
 
-// ---- tile.c, matrix.c ----
+// ---- honest.c, tile.c, matrix.c ----
 int32_t mutant_run_honestly(const vil_operation *operation);
 int mutant_tile(void *context, const vil_operation *operation);  // A vil_tile_hook.
 int mutant_matrix(const vil_operation *operation);               // 1 when it did the operation.

@@ -6,8 +6,6 @@
 #include "mutant.h"
 #include "ranks.h"
 
-int mutant_fault;
-
 static hal_log_fn host_log;
 static void *host_user;
 static uint64_t memory_bytes;

@@ -11,28 +11,6 @@ enum { TOP = 1 << 17 };  // Elements of a tile that a fault looks at.
 static _Thread_local double left[TOP], right[TOP], result[TOP];
 static _Thread_local int64_t whole_left[TOP], whole_right[TOP];
 
-int32_t mutant_run_honestly(const vil_operation *operation) {
-  static _Thread_local vil_arena *arena;
-  if (arena == NULL) {
-    arena = vil_arena_create();
-  }
-  switch (operation->op) {
-    case VIL_UN:
-      return vil_run_unary(arena, operation);
-    case VIL_BIN:
-      return vil_run_binary(arena, operation);
-    case VIL_CAST:
-      return vil_run_cast(arena, operation);
-    case VIL_RED:
-      return vil_run_reduce(arena, operation);
-    case VIL_MMA:
-      return vil_run_matrix(arena, operation);
-    default:
-      vil_run_transpose(operation);
-      return HAL_OK;
-  }
-}
-
 static uint64_t count_of(const vil_tile_view *tile) {
   return (uint64_t)tile->rows * tile->columns;
 }
