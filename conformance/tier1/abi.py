@@ -315,7 +315,11 @@ def test_the_limits_are_those_of_the_hcd(rig: Rig, hcd: Any, key: str, path: str
 def test_the_memory_is_that_of_the_hcd(rig: Rig, hcd: Any) -> None:
     name = hcd.text("execution.buffers")
     wanted = hcd.number(f"memory.{name}.capacity_bytes")
-    assert rig.raw.i64(rig.device, "device.memory_bytes") == wanted
+    told = rig.raw.i64(rig.device, "device.memory_bytes")
+    assert told == wanted, (
+        f"device.memory_bytes is {told}, memory.{name}.capacity_bytes of the HCD {wanted}; "
+        "correct the HCD, or report the number of this device in hcd.overlay"
+    )
     assert rig.stats().total_bytes == wanted
 
 

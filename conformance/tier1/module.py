@@ -219,7 +219,9 @@ def test_kernels_run_where_the_hcd_says(rig: Rig, hcd: Any) -> None:
     names = {path.rpartition(".")[0] for path in formats}
     said = {formats.get(f"{name}.runs_on", "device") for name in names
             if formats.get(f"{name}.format") == "vil.v1"}  # fmt: skip
-    assert said == {rig.raw.info(PortInfo.RUNS_ON)}
+    told = rig.raw.info(PortInfo.RUNS_ON)
+    places = " and ".join(sorted(said))
+    assert said == {told}, f"kernels.formats of the HCD says runs_on {places}, the port {told}"
     if rig.raw.has("module.kernel_info"):
         kernel, out = rig.program(programs.add_one(), "add_one"), rig.raw.out("int64_t")
         rig.raw.ok("module.kernel_info", kernel, 3, out)

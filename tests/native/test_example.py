@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,20 @@ def test_the_example_says_why_a_module_does_not_load(program: Path) -> None:
     status, output = run(program, LIBRARIES / "hal_port_cpu.so", EXAMPLE / "add.vil")
     assert status == 1
     assert "it starts with neither HVIL nor HIMG" in output
+
+
+def test_the_commands_of_its_page_work_in_a_fresh_checkout(tmp_path: Path) -> None:
+    page = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```sh\n(.*?)```", page, re.S)
+    assert block is not None
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", re.sub(r"\bout\b", str(tmp_path / "out"), block[1])],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("1000 of 1000 elements are right\n")
