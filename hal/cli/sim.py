@@ -199,6 +199,8 @@ def validate(json_file: Path | None, plot: Path | None) -> None:
              peer, verdict)
         )  # fmt: skip
     _table(head, lines)
+    for line in report.basis:
+        click.echo(line)
     if any(row.met is False for row in report.rows):
         sys.exit(1)
 
@@ -259,6 +261,7 @@ def _timing_target(
 @_CALIBRATION
 @_GUESS
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write rows to FILE.")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace to FILE.")
 @_PLOT
 def run(
     model: str,
@@ -268,6 +271,7 @@ def run(
     calibrations: tuple[Path, ...],
     guess: bool,
     json_file: Path | None,
+    trace: Path | None,
     plot: Path | None,
 ) -> None:
     """Time MODEL (a file, or a shipped name such as gpt3-layer) without running its numbers.
@@ -278,7 +282,7 @@ def run(
     from dataclasses import asdict
 
     from hal.hcd import load
-    from hal.sim import energy, plots, tables
+    from hal.sim import energy, plots, tables, timeline
     from hal.sim import model as models
     from hal.sim.run import time_model
 
@@ -312,6 +316,8 @@ def run(
                 "estimated_share": target.chip.estimated_share, "energy_j": spent,
                 "rows": rows}  # fmt: skip
         tables.save(json_file, json.dumps(text, indent=1) + "\n")
+    if trace is not None:
+        tables.save(trace, json.dumps(timeline.chrome(timing)) + "\n")
     if plot is not None:
         plots.roofline(timing, plot)
 

@@ -26,6 +26,7 @@ STARTS: Mapping[str, tuple[Mapping[str, float], ...]] = {
     "gemm": (
         {},
         {"step": 280, "fill": 1.2, "tile": 2900, "cache_rate": 0.7},
+        {"step": 330, "fill": 0.7, "tile": 2500, "cache_rate": 0.55, "overlap": 0.35},
         {"step": 140, "fill": 0.02, "tile": 1400, "cache_rate": 1.5},
     ),
 }

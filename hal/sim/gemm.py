@@ -75,7 +75,7 @@ def predict_s(
         chip: The chip.
         constants: The ten constants of the family `gemm`.
         m, n, k: Lengths, each at least 1; arrays of one length.
-        dtype: Element type of A and B, and of C.
+        dtype: Element type of A and B; C has it too, but no type shorter than 16 bits.
         batch: Independent products in one launch.
         distinct: Share of A's elements that are different, below 1 for a convolution's patches.
 
@@ -102,7 +102,8 @@ def _chunk(chip: Chip, constants: Constants, arrays: list[Array], dtype: str) ->
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * splits * batch
     cores = _core_s(chip, constants, k, rows, columns, splits, tiles, slow, dtype)
     cores += _pipeline_s(constants, k, splits, element)
-    a, b, c = (element * batch * x for x in (m * k * distinct, k * n, m * n))
+    a, b = element * batch * m * k * distinct, element * batch * k * n
+    c = max(element, LIT.result_bytes_least) * batch * m * n
     partial = np.where(splits > 1, splits * 8.0, 0.0) * batch * m * n  # f32 written, then read
     memory = _memory_s(chip, constants, a, b, c, partial, tiles)
     ideal = batch * m * n * k / (chip.matrix_rate(dtype) * chip.core_count * chip.clock_hz)

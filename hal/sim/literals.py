@@ -29,6 +29,8 @@ TABLE = (
     Literal("tile_side_most", 1024, "elements", "longest side of a tile that is tried"),
     Literal("tile_port_bytes", 64, "bytes a cycle", "port of a core for which the constant `tile` "
             "is stated; a wider one writes results sooner"),
+    Literal("result_bytes_least", 2, "bytes", "products of 8-bit types give 16-bit or wider "
+            "results in libraries (cuBLAS, hipBLASLt)"),
     Literal("programs_per_core_most", 4, "programs", "tiles of one core that overlap: " + _OWN),
     Literal("weight_copies", 5, "copies", "aiconfigurator collect_gemm.py cycles through up to 5 "
             "weights, so that small ones are not found in the cache"),

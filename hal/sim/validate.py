@@ -117,10 +117,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Report:
-    """All lines, and the points behind them."""
+    """All lines, the points behind them, and what the inputs rest on, a sentence for each chip."""
 
     rows: tuple[Row, ...]
     points: tuple[Points, ...]
+    basis: tuple[str, ...]
 
 
 def validate() -> Report:
@@ -132,7 +133,12 @@ def validate() -> Report:
         rows += found
         points.append(drawn)
     layer, drawn = _layer()
-    return Report((*rows, *layer), (*points, drawn))
+    chips = [_target(chip).chip for chip in dict.fromkeys(case.chip for case in CASES)]
+    basis = tuple(
+        f"{chip.name}: {chip.estimated_share:.0%} of {len(chip.inputs)} inputs are estimated"
+        for chip in chips
+    )
+    return Report((*rows, *layer), (*points, drawn), basis)
 
 
 def data(name: str) -> Table:

@@ -128,6 +128,20 @@ def test_run_prints_operators_totals_and_what_they_rest_on(call: Call, tmp_path:
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
+def test_a_trace_holds_every_operator_end_to_end_and_the_engines(
+    call: Call, tmp_path: Path
+) -> None:
+    file, trace = tmp_path / "run.json", tmp_path / "trace.json"
+    call("run", "gpt3-layer", "--chip", CHIP, "--json", file, "--trace", trace)
+    seconds = json.loads(file.read_text(encoding="utf-8"))["seconds"]
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X" and event["cat"] == "kernel"]
+    assert [event["name"] for event in spans][:2] == ["LayerNorm_MHA", "Q_K_V"]
+    assert spans[-1]["ts"] + spans[-1]["dur"] == pytest.approx(seconds * 1e6)
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert tracks == {"stream 0", "matrix", "lanes", "memory", "links"}
+
+
 def test_energy_is_the_sum_of_its_parts_where_there_are_figures(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     code, out, _ = call("run", "dlrm", "--chip", "sim/npu-small", "--json", file)
