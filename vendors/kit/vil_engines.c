@@ -291,13 +291,14 @@ static vil_duration measure_tile(vil_scheduler *s, const vil_instruction *at,
                              &bytes);
   }
   uint32_t dtype = d->dtype;
-  if (at->op == VIL_RED || at->op == VIL_TOPK || at->op == VIL_CAST || at->op == VIL_BIN) {
+  if (at->op == VIL_RED || at->op == VIL_TOPK || at->op == VIL_BIN) {
     dtype = a->dtype;  // Of comparisons and reductions the operand's type decides.
   }
   if (at->op == VIL_RED || at->op == VIL_TOPK) {
     elements = (double)s->valid[2 * stages[VIL_A]] * s->valid[2 * stages[VIL_A] + 1];
   }
   if (at->op == VIL_TOPK) elements *= ceil(log2(1.0 + d->columns));
+  if (at->op == VIL_SCAN) elements *= 2;  // Up and down the tree (Blelloch, 1990).
   work[VIL_WORK_ELEMENTS] += elements;
   return vil_vector_duration(s->cost, vil_class_of(at->op, at->function), dtype, elements);
 }

@@ -9,7 +9,6 @@ static uint32_t class_of_unary(uint8_t function) {
       return VIL_CLASS_MOVE;
     case VIL_EXP:
     case VIL_EXP2:
-    case VIL_TANH:
       return VIL_CLASS_EXP;
     case VIL_LOG:
     case VIL_LOG2:
@@ -22,6 +21,7 @@ static uint32_t class_of_unary(uint8_t function) {
     case VIL_SIN:
     case VIL_COS:
       return VIL_CLASS_TRIG;
+    case VIL_TANH:
     case VIL_ERF:
       return VIL_CLASS_ERF;
     case VIL_FLOOR:
@@ -83,6 +83,7 @@ uint32_t vil_class_of(uint8_t op, uint8_t function) {
       return VIL_CLASS_INDEX;
     case VIL_RNG:
       return VIL_CLASS_RANDOM;
+    case VIL_TRN:
     case VIL_LOAD:  // With a near descriptor: the vector engine moves element by element.
     case VIL_STORE:
       return VIL_CLASS_GATHER;
