@@ -24,6 +24,7 @@ SUBJECTS = {
     "import": "start of Python with the package, start of the commands",
     "certification": "hal-certify on the simulated chip",
     "simulator": "predictions of the timing model",
+    "schedule": "the list schedule beside the clock and the closed form",
     "growth": "cost of one among many: launches, allocations, streams, graph nodes",
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

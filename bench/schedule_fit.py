@@ -59,8 +59,10 @@ def _compute(costs: Mapping[str, float]) -> dict[str, Any]:
     """Lines of `compute` with these costs, at a clock of 1 GHz."""
     lines: dict[str, Any] = {}
     for name, kind in (("vector", "vector"), ("matrix", "matrix"), ("control", "scalar")):
-        lines |= {f"compute.{name}.{key}": value for key, value in
-                  {"count": 1, "id": name, "kind": kind, "unit": "core"}.items()}
+        lines |= {
+            f"compute.{name}.{key}": value
+            for key, value in {"count": 1, "id": name, "kind": kind, "unit": "core"}.items()
+        }
     for kind, classes in CLASSES.items():
         for group, members in TYPES.items():
             for dtype in members:
@@ -104,15 +106,29 @@ def forecast_ns(cases: Sequence[Case], text: str) -> np.ndarray[Any, Any]:
 
 
 def _non_negative(factors: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> Any:
-    """Least squares with no negative answer: costs that want to be negative leave one by one."""
-    kept = np.arange(factors.shape[1])
-    while True:
-        answer = np.linalg.lstsq(factors[:, kept], target, rcond=None)[0]
-        if (answer >= 0).all():
-            full = np.zeros(factors.shape[1])
-            full[kept] = answer
-            return full
-        kept = np.delete(kept, int(np.argmin(answer)))
+    """Least squares without negative answers (Lawson and Hanson, 1974, chapter 23)."""
+    scale = np.linalg.norm(factors, axis=0)
+    scaled = factors / np.where(scale > 0, scale, 1)
+    count = factors.shape[1]
+    answer, free = np.zeros(count), np.zeros(count, dtype=bool)
+    for _ in range(3 * count):
+        slope = scaled.T @ (target - scaled @ answer)
+        slope[free | (scale == 0)] = -np.inf
+        if slope.max() <= 1e-9:
+            break
+        free[int(np.argmax(slope))] = True
+        while True:
+            wish = np.zeros(count)
+            wish[free] = np.linalg.lstsq(scaled[:, free], target, rcond=None)[0]
+            below = free & (wish <= 0)
+            if not below.any():
+                answer = wish
+                break
+            step = np.min(answer[below] / (answer[below] - wish[below]))
+            answer += step * (wish - answer)
+            free &= answer > 1e-12
+            answer[~free] = 0
+    return answer / np.where(scale > 0, scale, 1)
 
 
 def _pull(names: Sequence[str], name: str) -> np.ndarray[Any, Any]:
@@ -133,7 +149,8 @@ def fit(
     factors = np.stack(
         [forecast_ns(cases, chip_text(zero | {name: 1.0}, burst_bytes)) for name in names], axis=1
     )
-    scaled = factors / measured_ns[:, None]
+    rest = forecast_ns(cases, chip_text(zero, burst_bytes))  # What costs near zero add up to.
+    scaled = (factors - rest[:, None]) / measured_ns[:, None]
     pulls = np.array([_pull(names, name) for name in names if name.partition(".")[2]])
     weights = np.ones(len(cases))
     for _ in range(ROUNDS):  # Least absolute errors: one odd time moves little.

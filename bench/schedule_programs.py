@@ -1,4 +1,4 @@
-"""VIL programs by which the list schedule is judged: operations, types, tiles and sizes at random."""
+"""VIL programs that judge the list schedule: operations, types, tiles and sizes at random."""
 
 from __future__ import annotations
 

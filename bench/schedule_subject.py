@@ -132,7 +132,24 @@ def figures() -> Iterator[Figure]:
             goal=goal,
             rounds=1,
         )
+    yield from product_figures()
     yield forecast_figure(programs[0])
+
+
+def product_figures() -> Iterator[Figure]:
+    """The best VIL product on two described chips, as a share of the closed form's time."""
+    from bench.schedule_products import SHAPES, ratios
+
+    for chip in ("nvidia/a100-sxm-80gb", "nvidia/h100-sxm"):
+        found = ratios(chip)
+        for what, value in (("lowest", min(found)), ("highest", max(found))):
+            yield Figure(
+                f"best VIL product over closed form, {chip}, {len(SHAPES)} shapes: {what}",
+                "ratio",
+                Contender("list schedule", lambda value=value: value),
+                goal="0.8 to 1.5",
+                rounds=1,
+            )
 
 
 def forecast_figure(case: Case) -> Figure:
@@ -145,6 +162,8 @@ def forecast_figure(case: Case) -> Figure:
     return Figure(
         "forecast of one launch by the list schedule",
         "us",
-        Contender("list schedule", per_call(lambda: kernel.forecast(case.arguments), "us", count=50)),
+        Contender(
+            "list schedule", per_call(lambda: kernel.forecast(case.arguments), "us", count=50)
+        ),
         goal="at most 50 us a program",
     )
