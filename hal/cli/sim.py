@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CHIP = click.option(
     "--chip", required=True, metavar="HCD", help="A description: a file, or a shipped name."
 )
+_SYSTEM = click.option("--system", metavar="HCD", help="A description of kind system: its links.")
 _CALIBRATION = click.option(
     "--calibration",
     "calibrations",
@@ -64,6 +65,20 @@ def _target(chip: Chip, calibrations: tuple[Path, ...]) -> Target:
     return Target.of(chip, given)
 
 
+def _timing_target(
+    chip: str, system: str | None, calibrations: tuple[Path, ...], guess: bool
+) -> Target:
+    from dataclasses import replace
+
+    from hal.hcd import load
+    from hal.sim.chip import Link
+
+    target = _target(_chip(chip, guess), calibrations)
+    if system is None:
+        return target
+    return replace(target, link=Link.of_system(load(system)))
+
+
 def _basis(target: Target) -> str:
     """One line that says what the numbers rest on."""
     chip = target.chip
@@ -76,6 +91,7 @@ def _basis(target: Target) -> str:
 @command.command()
 @click.argument("csv", type=click.Path(path_type=Path))
 @_CHIP
+@_SYSTEM
 @_CALIBRATION
 @_HARNESS
 @_GUESS
@@ -83,6 +99,7 @@ def _basis(target: Target) -> str:
 def predict(
     csv: Path,
     chip: str,
+    system: str | None,
     calibrations: tuple[Path, ...],
     harness: str,
     guess: bool,
@@ -96,7 +113,7 @@ def predict(
     from hal.sim.predict import predict_us
 
     table = tables.read(csv)
-    target = _target(_chip(chip, guess), calibrations)
+    target = _timing_target(chip, system, calibrations, guess)
     times = predict_us(target, table, harness=harness)
     text = tables.write(out, table, {"predicted_us": [f"{value:.4f}" for value in times]})
     if out is None:
@@ -216,7 +233,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-_SYSTEM = click.option("--system", metavar="HCD", help="A description of kind system: its links.")
 _SET = click.option(
     "--model-set",
     "changes",
@@ -237,20 +253,6 @@ def _changes(pairs: tuple[str, ...]) -> dict[str, int]:
         except ValueError:
             raise click.UsageError(f"--model-set {pair!r} must be KEY=INTEGER") from None
     return found
-
-
-def _timing_target(
-    chip: str, system: str | None, calibrations: tuple[Path, ...], guess: bool
-) -> Target:
-    from dataclasses import replace
-
-    from hal.hcd import load
-    from hal.sim.chip import Link
-
-    target = _target(_chip(chip, guess), calibrations)
-    if system is None:
-        return target
-    return replace(target, link=Link.of_system(load(system)))
 
 
 @command.command()

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hal.errors import HcdError
 from hal.sim.literals import LITERALS as LIT
 
 if TYPE_CHECKING:
     from hal.hcd import Hcd
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
 DTYPE_NAMES = {
     "bfloat16": "bf16", "fp16": "f16", "half": "f16", "float16": "f16", "fp32": "f32",
     "float": "f32", "float32": "f32", "fp64": "f64", "double": "f64", "float64": "f64",
@@ -54,12 +57,15 @@ class Link:
         bytes_per_s: Bandwidth of one link in one direction.
         latency_s: Time of an empty message over one hop.
         in_switch_reduce: The switch behind it can add for the chips.
+        mesh_peers: Chips that the links lead to without a switch, an equal share to each; 0 where
+            a switch gives all links to any group of chips.
     """
 
     count: int
     bytes_per_s: float
     latency_s: float
     in_switch_reduce: bool
+    mesh_peers: int = 0
 
     @staticmethod
     def of_system(hcd: Hcd) -> Link:
@@ -74,15 +80,23 @@ class Link:
         own = [link for link in hcd.get("links", []) if first in link["ends"]]
         if not own:
             raise HcdError(f"no link ends at {first!r}", call=hcd.name)
-        total, latency, reduces = 0.0, 0.0, False
+        total, latency, reduces, peers = 0.0, 0.0, False, set()
         for link in own:
             other = next(end for end in link["ends"] if end != first)
             switch = switches.get(other)
+            peers |= set() if switch else {other}
             total += link["count"] * link["bytes_per_s"]
             hop = 2 * link["latency_ns"] + switch["latency_ns"] if switch else link["latency_ns"]
             latency = max(latency, hop * 1e-9)
             reduces |= bool(switch and switch.get("in_switch_reduce", False))
-        return Link(1, total, latency, reduces)
+        return Link(1, total, latency, reduces, len(peers))
+
+    def among(self, count: Array) -> Array:
+        """Bandwidth out of one chip to the others of a group, in bytes a second."""
+        if not self.mesh_peers:
+            return np.full(count.shape, self.total_bytes_per_s)
+        used: Array = np.minimum(1, (count - 1) / self.mesh_peers) * self.total_bytes_per_s
+        return used
 
     @property
     def total_bytes_per_s(self) -> float:

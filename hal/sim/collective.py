@@ -62,8 +62,12 @@ def predict_s(
             call=chip.name,
             next_step="Add a section links, or name a system with --system.",
         )
+    together = count > 1
+    count = np.maximum(count, 2)
     ways = [_ring(operation), _tree(operation)]
-    times = [_microseconds(constants, link, *way(count, size)) for way in ways if way is not None]
+    times = [
+        _microseconds(constants, link, count, *way(count, size)) for way in ways if way is not None
+    ]
     if operation == "all_to_all":
         times = [_pairs(constants, link, count, size)]
     if operation == "all_reduce" and link.in_switch_reduce:
@@ -73,7 +77,7 @@ def predict_s(
         times.append(_direct(constants, link, count, size))
     found: Array = np.minimum.reduce(times) * 1e-6
     alone = constants["direct_launch"] * 1e-6
-    return np.where(count > 1, found, alone)
+    return np.where(together, found, alone)
 
 
 Way = Callable[[Array, Array], tuple[Array, Array]]
@@ -110,8 +114,10 @@ def _tree(operation: str) -> Way | None:
     return way
 
 
-def _microseconds(constants: Constants, link: Link, steps: Array, wire: Array) -> Array:
-    bandwidth = link.total_bytes_per_s * constants["wire"] * 1e-6
+def _microseconds(
+    constants: Constants, link: Link, count: Array, steps: Array, wire: Array
+) -> Array:
+    bandwidth = link.among(count) * constants["wire"] * 1e-6
     found: Array = (
         constants["launch"]
         + constants["hop"] * link.latency_s * 1e6 * steps
@@ -126,14 +132,14 @@ def _pairs(constants: Constants, link: Link, count: Array, size: Array) -> Array
     wire = ((count - 1) / count + LIT.own_copy / count) * size
     part = size / count
     setup = constants["pairs"] * part / (part + LIT.pair_bytes)
-    found: Array = setup + _microseconds(constants, link, np.ones_like(count), wire)
+    found: Array = setup + _microseconds(constants, link, count, np.ones_like(count), wire)
     return found
 
 
 def _in_switch(constants: Constants, link: Link, count: Array, size: Array) -> Array:
     """The switch adds: every chip sends its data once and receives its part and the result."""
     wire = size * (1 + 1 / count)
-    bandwidth = link.total_bytes_per_s * constants["switch_wire"] * 1e-6
+    bandwidth = link.among(count) * constants["switch_wire"] * 1e-6
     found: Array = (
         constants["switch_launch"] + constants["root"] * np.sqrt(wire / MIB) + wire / bandwidth
     )
@@ -143,6 +149,6 @@ def _in_switch(constants: Constants, link: Link, count: Array, size: Array) -> A
 def _direct(constants: Constants, link: Link, count: Array, size: Array) -> Array:
     """One kernel on each chip reads the data of all peers and adds."""
     wire = (count - 1) * size
-    bandwidth = link.total_bytes_per_s * constants["direct_wire"] * 1e-6
+    bandwidth = link.among(count) * constants["direct_wire"] * 1e-6
     found: Array = constants["direct_launch"] + LIT.peer_us * (count - 1) + wire / bandwidth
     return found

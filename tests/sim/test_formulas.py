@@ -144,6 +144,12 @@ def test_a_system_gives_the_links_of_its_chips() -> None:
     assert (star.total_bytes_per_s, star.in_switch_reduce) == (18 * 25e9, True)
 
 
+def test_two_chips_of_a_mesh_have_only_the_links_between_them() -> None:
+    mesh = Link.of_system(load("nvidia/a100-x4"))
+    assert mesh.among(np.array([2.0, 4.0])).tolist() == [4 * 25e9, 12 * 25e9]
+    assert reduce_s(2, 2.0**30, link=mesh) > 2 * reduce_s(2, 2.0**30)
+
+
 def test_no_family_has_more_than_ten_constants_and_each_is_explained() -> None:
     for constants in FAMILIES.values():
         assert len(constants) <= CONSTANTS_MOST
