@@ -6,6 +6,7 @@ their device is here, below them all.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import weakref
@@ -82,7 +83,8 @@ class Chip:
             self.hcd = self._read_hcd()
             description.check_claims(self.hcd, port.has, port=port.name)
         except HalError:
-            self.close()
+            with contextlib.suppress(HalError):  # What was wrong first is what the caller reads.
+                self.close()
             raise
 
     def __repr__(self) -> str:

@@ -21,9 +21,9 @@ from pathlib import Path
 import click
 
 from hal import __version__, _paths
+from hal.cli.attempt import attempt_all
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
-PORT_SECONDS = 20.0
 DISTRIBUTION = "hal-sdk"
 
 
@@ -146,9 +146,12 @@ def check_ports() -> Iterator[Finding]:
     if not found:
         advice = "Install a port, or hal-sdk itself, which brings two."
         yield Finding("ports", "hal.ports", BROKEN, "no package announces a port", advice)
+    tried = attempt_all(port.path for port in found if port.path is not None and not port.problem)
     for port in found:
-        problem = port.problem or (None if port.path is None else _open_in_child(port.path))
-        if problem is None:
+        problem = port.problem
+        if port.path is not None and tried[port.path].problem:
+            problem = f"{port.path}: {tried[port.path].problem}"
+        if not problem:
             yield Finding("ports", port.name, OK, f"{port.path}, from {port.source}")
             continue
         ours = port.source == f"package {DISTRIBUTION}"
@@ -167,40 +170,6 @@ def _advice(source: str) -> str:
     if source == f"package {DISTRIBUTION}":
         return "./start build" if _paths.is_checkout() else f"Reinstall {DISTRIBUTION}."
     return f"Mend or uninstall the {source}."
-
-
-_CHILD = """
-import sys
-import hal
-from hal.errors import HalError
-try:
-    hal.load_port(sys.argv[1])
-except HalError as error:
-    reasons = "; ".join(getattr(error, "reasons", ()))
-    sys.exit(f"{sys.argv[1]}: {reasons}" if reasons else str(error))
-"""
-
-
-def _open_in_child(path: Path) -> str | None:
-    """Load a port in a process of its own; return what is wrong with it, or None."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(path)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PORT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"loading it takes more than {PORT_SECONDS:.0f} s"
-    if done.returncode < 0:
-        return f"loading it ends the process with signal {-done.returncode}"
-    return (
-        done.stderr.strip() or f"loading it ends with status {done.returncode}"
-        if done.returncode
-        else None
-    )
 
 
 def check_tools() -> Iterator[Finding]:

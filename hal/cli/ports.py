@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from hal import PortRecord
 
 
 @click.command("ports")
@@ -14,12 +18,12 @@ import click
 def command(why: bool, as_json: bool) -> int:
     """List the ports that packages and HAL_PORT_PATH name.
 
-    Without --why nothing is loaded. Exits with 1 when a port that was tried did not load.
+    Without --why nothing is loaded. With it each port is tried in a process of its own. Exits with
+    1 when a port did not load.
     """
     import hal
-    from hal.loading import try_all
 
-    records = try_all() if why else hal.ports()
+    records = _tried(hal.ports()) if why else hal.ports()
     if as_json:
         rows = [{**asdict(r), "path": str(r.path) if r.path else None} for r in records]
         click.echo(json.dumps(rows, indent=1))
@@ -28,7 +32,21 @@ def command(why: bool, as_json: bool) -> int:
     return 1 if any(record.status == "failed" for record in records) else 0
 
 
-def _print(records: list[hal.PortRecord]) -> None:  # type: ignore[name-defined] # noqa: F821
+def _tried(records: list[PortRecord]) -> list[PortRecord]:
+    """The records again, each with the outcome of a try."""
+    from hal.cli.attempt import attempt_all
+
+    found = attempt_all(r.path for r in records if r.path is not None and r.status == "not tried")
+    out = []
+    for record in records:
+        if record.path in found and record.status == "not tried":
+            problem = found[record.path].problem
+            record = replace(record, status="failed" if problem else "loaded", reason=problem)
+        out.append(record)
+    return out
+
+
+def _print(records: list[PortRecord]) -> None:
     if not records:
         click.echo("No port is installed. Install one, or name its .so file in HAL_PORT_PATH.")
         return

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from hal.cli import doctor
-
-
-def build_library(folder: Path, code: str) -> Path:
-    """Compile C code to a shared library that is called like a port."""
-    source = folder / "port.c"
-    source.write_text(code, encoding="utf-8")
-    library = folder / "hal_port_odd.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
 
 
 def test_a_sound_installation_has_nothing_broken(run) -> None:
@@ -39,31 +29,6 @@ def test_a_port_path_that_does_not_exist_is_broken(run) -> None:
     assert found["port"]["state"] == "broken"
     assert "/nowhere/port.so: there is no such file or folder" in found["port"]["text"]
     assert found["port"]["advice"] == "Correct HAL_PORT_PATH or unset it."
-
-
-def test_a_port_that_crashes_when_it_is_opened_is_a_finding(tmp_path: Path) -> None:
-    code = "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n"
-    problem = doctor._open_in_child(build_library(tmp_path, code))
-    assert problem == "loading it ends the process with signal 6"
-
-
-def test_a_port_that_hangs_when_it_is_opened_is_a_finding(tmp_path: Path, monkeypatch) -> None:
-    code = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { pause(); }\n"
-    monkeypatch.setattr(doctor, "PORT_SECONDS", 1.0)
-    problem = doctor._open_in_child(build_library(tmp_path, code))
-    assert problem == "loading it takes more than 1 s"
-
-
-def test_a_library_without_the_entry_is_a_finding(tmp_path: Path) -> None:
-    problem = doctor._open_in_child(build_library(tmp_path, "int x;\n"))
-    assert problem is not None and "hal_port_entry" in problem
-
-
-def test_a_file_that_is_no_library_is_a_finding(tmp_path: Path) -> None:
-    path = tmp_path / "hal_port_text.so"
-    path.write_text("not a library", encoding="utf-8")
-    problem = doctor._open_in_child(path)
-    assert problem is not None and "hal_port_text.so" in problem
 
 
 def test_a_check_that_fails_is_a_finding(monkeypatch) -> None:

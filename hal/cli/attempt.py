@@ -1,0 +1,105 @@
+"""Ports tried in processes of their own, so that one that crashes or hangs takes nothing with it.
+
+`python -m hal.cli.attempt FILE` is the child: it loads the port, opens each device once, and prints
+what it found as JSON in its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20.0
+"""How long one port may take to load and to open its devices."""
+
+
+@dataclass
+class Attempt:
+    """How the try of one port ended.
+
+    Attributes:
+        problem: Why the port does not load; empty when it does.
+        devices: A row for each device that opened: name, title, hcd, memory_bytes, library.
+        closed: A sentence for each device that did not open.
+    """
+
+    problem: str = ""
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+
+def attempt_all(paths: Iterable[Path], *, seconds: float = SECONDS) -> dict[Path, Attempt]:
+    """Try each library in a process of its own, as many at once as there are cores."""
+    files = list(dict.fromkeys(paths))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return dict(zip(files, pool.map(lambda path: attempt(path, seconds), files), strict=True))
+
+
+def attempt(path: Path, seconds: float = SECONDS) -> Attempt:
+    """Try one library in a process of its own. Never raises for what the library does."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "hal.cli.attempt", str(path)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Attempt(f"loading it takes more than {seconds:.0f} s")
+    if done.returncode < 0:
+        number = -done.returncode
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        return Attempt(f"loading it ends the process with {name}")
+    try:
+        return Attempt(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError):
+        said = done.stderr.strip().splitlines()
+        return Attempt(said[-1] if said else f"loading it ends with status {done.returncode}")
+
+
+def _look(path: str) -> Attempt:
+    """Load the port here, and open each of its devices once."""
+    import hal
+    from hal.errors import HalError
+
+    found = Attempt()
+    try:
+        port = hal.load_port(path)
+        count = port.device_count
+    except HalError as error:
+        return Attempt("; ".join(getattr(error, "reasons", ())) or str(error))
+    for index in range(count):
+        try:
+            with port.device(index) as device:
+                found.devices.append(
+                    {
+                        "name": device.name,
+                        "title": device.text("device.name", default=""),
+                        "hcd": device.hcd.name,
+                        "memory_bytes": device.memory_bytes,
+                        "library": str(device.port.path),
+                    }
+                )
+        except HalError as error:
+            found.closed.append(str(error))
+    return found
+
+
+def main() -> None:
+    """The child."""
+    print("\n" + json.dumps(asdict(_look(sys.argv[1]))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
