@@ -260,6 +260,7 @@ def _changes(pairs: tuple[str, ...]) -> dict[str, int]:
 @_CHIP
 @_SYSTEM
 @_SET
+@click.option("--dtype", help="Element type instead of the model's own, such as bf16.")
 @_CALIBRATION
 @_GUESS
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write rows to FILE.")
@@ -270,6 +271,7 @@ def run(
     chip: str,
     system: str | None,
     changes: tuple[str, ...],
+    dtype: str | None,
     calibrations: tuple[Path, ...],
     guess: bool,
     json_file: Path | None,
@@ -281,7 +283,7 @@ def run(
     Prints a table per operator, totals and utilisation; --plot draws the roofline.
     """
     import json
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from hal.hcd import load
     from hal.sim import energy, plots, tables, timeline
@@ -289,7 +291,8 @@ def run(
     from hal.sim.run import time_model
 
     target = _timing_target(chip, system, calibrations, guess)
-    timing = time_model(models.load(model, changes=_changes(changes)), target)
+    what = models.load(model, changes=_changes(changes))
+    timing = time_model(what if dtype is None else replace(what, dtype=dtype), target)
     total = timing.seconds
     lines = []
     for row in timing.rows:
