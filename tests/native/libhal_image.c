@@ -1,8 +1,8 @@
 // Signatures of module images, the checks of arguments, and launches of plans.
 #include "files.h"
 #include "hal/loader.h"
-#include "signature_form.h"
 #include "ports/fake.c"
+#include "signature_form.h"
 
 static char reason[512];
 
