@@ -79,12 +79,12 @@ def _timing_target(
     return replace(target, link=Link.of_system(load(system)))
 
 
-def _basis(target: Target) -> str:
+def _basis(target: Target, families: set[str]) -> str:
     """One line that says what the numbers rest on."""
     chip = target.chip
     return (
         f"closed form; {chip.estimated_share:.0%} of {len(chip.inputs) + len(chip.guesses)} inputs "
-        f"from {chip.name} are estimated; {'; '.join(target.describe())}"
+        f"from {chip.name} are estimated; {'; '.join(target.describe(families))}"
     )
 
 
@@ -110,15 +110,16 @@ def predict(
     Columns: op (matmul where absent), dtype, M, N, K; or op, n_devices, bytes.
     """
     from hal.sim import tables
-    from hal.sim.predict import predict_us
+    from hal.sim.predict import plan
 
     table = tables.read(csv)
     target = _timing_target(chip, system, calibrations, guess)
-    times = predict_us(target, table, harness=harness)
+    work = plan(table, harness=harness)
+    times = work.predict_us(target)
     text = tables.write(out, table, {"predicted_us": [f"{value:.4f}" for value in times]})
     if out is None:
         click.echo(text, nl=False)
-    click.echo(f"{len(times)} rows; {_basis(target)}", err=True)
+    click.echo(f"{len(times)} rows; {_basis(target, work.families)}", err=True)
 
 
 @command.command()
@@ -313,7 +314,7 @@ def run(
     if spent:
         parts = ", ".join(f"{name} {value:.3g}" for name, value in spent.items())
         click.echo(f"energy: {sum(spent.values()):.3g} J ({parts})")
-    click.echo(_basis(target))
+    click.echo(_basis(target, timing.families))
     if json_file is not None:
         rows = [{**asdict(row.step), **asdict(row), "step": row.step.name} for row in timing.rows]
         text = {"model": timing.model.name, "chip": target.chip.name, "seconds": total,
@@ -375,7 +376,7 @@ def sweep(
         use = ", ".join(f"{name} {share:.0%}" for name, share in timing.utilisation().items())
         lines.append((f"{value:g}", f"{times[-1]:.4f}", f"{times[-1] / times[0]:.3f}", use))
     _table((path, "ms", "of the first", "utilisation"), lines)
-    click.echo(_basis(base))
+    click.echo(_basis(base, timing.families))
     if out is not None:
         rows = "\n".join(",".join(line[:3]) for line in lines)
         tables.save(out, f"{path},ms,ratio\n{rows}\n")

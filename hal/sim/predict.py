@@ -6,7 +6,7 @@ the times for any chip and any constants, which is what a fit calls again and ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,11 +51,12 @@ class Target:
         found.update({constants.family: constants for constants in given})
         return Target(chip, found, link)
 
-    def describe(self) -> list[str]:
-        """One line for each family: fitted, or whose constants stand in."""
+    def describe(self, families: Collection[str]) -> list[str]:
+        """One line for each of some families: fitted, or whose constants stand in."""
         return [
             f"{family}: {'fitted to this chip' if c.chip == self.chip.name else c.origin}"
             for family, c in self.constants.items()
+            if family in families
         ]
 
 
@@ -89,6 +90,11 @@ class Plan:
     name: str
     count: int
     groups: tuple[Group, ...]
+
+    @property
+    def families(self) -> set[str]:
+        """Families of constants that the rows use."""
+        return {group.family for group in self.groups}
 
     def predict_us(self, target: Target) -> Array:
         """Microseconds of each row. Raises UsageError when the chip cannot run a row."""

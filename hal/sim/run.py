@@ -55,6 +55,14 @@ class Timing:
         """Time of the whole pass, operators one after another."""
         return sum(row.seconds for row in self.rows)
 
+    @property
+    def families(self) -> set[str]:
+        """Families of constants that the operators use."""
+        ops = {row.step.op for row in self.rows}
+        found = {"gemm"} if ops & set(tables.MATMULS) else set()
+        found |= {"collective"} if ops & set(tables.COLLECTIVES) else set()
+        return found | ({"vector"} if any(map(vector.operator, ops)) else set())
+
     def utilisation(self) -> dict[str, float]:
         """Share of the pass at which each engine would be busy at its peak rate."""
         chip, total = self.target.chip, self.seconds
