@@ -34,7 +34,7 @@ class Contender:
 class Figure:
     """One question: how fast is ours beside the best peer and the limit?
 
-    unit: ns, us, ms or s, where less is better, or a rate such as GB/s, where more is better.
+    unit: ns, us, ms, s or cycles, where less is better, or a rate (GB/s), where more is better.
     goal: what the design asks for, in words. absent: peers that are not installed here.
     """
 
@@ -49,8 +49,8 @@ class Figure:
 
     @property
     def less_is_better(self) -> bool:
-        """Whether the unit is a time."""
-        return self.unit in SCALE
+        """Whether the unit is a time, on a clock or in cycles."""
+        return self.unit in SCALE or self.unit == "cycles"
 
 
 def per_call(call: Callable[[], object], unit: str, *, count: int) -> Sample:
