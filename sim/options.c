@@ -78,6 +78,20 @@ static int32_t read_checks(uint32_t *out) {
   return HAL_OK;
 }
 
+// The trace is written when the port stops; a path that cannot be written is refused now.
+static int32_t read_trace(char *out, size_t capacity) {
+  if (kit_option("trace", "HAL_SIM_TRACE", out, capacity) == NULL || *out == '\0') {
+    return HAL_OK;
+  }
+  FILE *file = fopen(out, "a");
+  if (file == NULL) {
+    return kit_fail(HAL_ERROR_INVALID_VALUE, "option trace=%.400s cannot be written: %s", out,
+                    strerror(errno));
+  }
+  fclose(file);
+  return HAL_OK;
+}
+
 static int32_t read_faults(sim_options *out) {
   int32_t status = read_count("fault_out_of_memory_after", 0, &out->out_of_memory_after);
   status =
@@ -96,8 +110,9 @@ int32_t sim_options_read(sim_options *out) {
                           .lose_device_after = -1,
                           .dead_rank = -1,
                           .slow_link = 1};
-  kit_option("trace", "HAL_SIM_TRACE", options.trace, sizeof(options.trace));
-  int32_t status = read_switch("functional", "HAL_SIM_FUNCTIONAL", &options.functional);
+  int32_t status = read_trace(options.trace, sizeof(options.trace));
+  status = status != HAL_OK ? status
+                            : read_switch("functional", "HAL_SIM_FUNCTIONAL", &options.functional);
   status = status != HAL_OK ? status : read_checks(&options.checks);
   status = status != HAL_OK ? status : read_number("deadlock_s", 0.001, &options.deadlock_s);
   status = status != HAL_OK ? status : read_faults(&options);

@@ -183,6 +183,12 @@ def test_timing_alone_takes_a_memory_that_no_host_has() -> None:
     assert elapsed > 8 * size / 3.35e12 * 1e9
 
 
+def test_a_trace_that_cannot_be_written_is_refused_at_load(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "trace.json"
+    with pytest.raises(hal.errors.HalError, match=r"option trace=.* cannot be written: No such"):
+        hal.load_port("sim", options={"trace": str(path)})
+
+
 def test_a_trace_has_streams_engines_and_links_as_tracks(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     peer_ends([(0, 1), (0, 1)], {"trace": str(path)})
