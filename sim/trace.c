@@ -88,16 +88,20 @@ void sim_trace_add(uint32_t device, uint64_t stream, const char *name, const cha
 static const char *const engine_tracks[ENGINE_TRACKS] = {
     "", "engine dma_in", "engine dma_out", "engine vector", "engine matrix", "engine scalar"};
 
-// One complete event; times in microseconds with their nanoseconds.
+// One complete event; times in microseconds with their nanoseconds. A stream's track has the kinds
+// that trace readers count; what it takes of the chip stands on other tracks as `resource`.
 static void write_event(FILE *file, const span *s, uint64_t track, uint64_t begin, uint64_t end,
                         uint64_t number) {
+  int is_stream = track == (s->stream & 0xFFFFFF);
+  const char *kind = !is_stream ? "resource" : s->is_launch ? "kernel" : "gpu_memcpy";
   fprintf(file,
           ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%u,\"tid\":%" PRIu64
-          ",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64 ".%03u,\"args\":{\"stream\":%" PRIu64
-          ",\"device\":%u,\"correlation\":%" PRIu64,
-          s->is_launch ? "kernel" : "gpu_memcpy", s->name, s->device, track, begin / 1000,
-          (unsigned)(begin % 1000), (end - begin) / 1000, (unsigned)((end - begin) % 1000),
-          s->stream & 0xFFFFFF, s->device, number);
+          ",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64 ".%03u,\"args\":{\"device\":%u",
+          kind, s->name, s->device, track, begin / 1000, (unsigned)(begin % 1000),
+          (end - begin) / 1000, (unsigned)((end - begin) % 1000), s->device);
+  if (is_stream) {
+    fprintf(file, ",\"stream\":%" PRIu64 ",\"correlation\":%" PRIu64, track, number);
+  }
   if (s->is_launch) {
     fprintf(file, ",\"programs\":%u,\"cores\":%u,\"bound\":\"%s\"", s->programs, s->cores,
             vil_bound_name(s->bound));
