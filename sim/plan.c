@@ -13,6 +13,14 @@ static sim_route route(uint32_t from, uint32_t to) {
   return (sim_route){1, timing->memory_bytes_per_s / 2, timing->memory_latency_ns};
 }
 
+// The name of a span. Tools that sort spans into computing and moving know copies by these names.
+static const char *operation_name(const kit_operation *operation) {
+  static const char *const names[] = {
+      "", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD", "Memcpy PtoP", "Memset"};
+  return operation->kind == KIT_LAUNCH ? vil_kernel_name(kit_kernel_vil(operation->kernel))
+                                       : names[operation->kind <= KIT_FILL ? operation->kind : 0];
+}
+
 // A copy between devices: it takes every link on its way for as long as its bytes need.
 static void plan_peer_copy(uint64_t stream, uint32_t device, kit_operation *operation) {
   uint32_t from = kit_device_index(kit_memory_device(operation->source.memory));
@@ -47,15 +55,9 @@ static void plan_peer_copy(uint64_t stream, uint32_t device, kit_operation *oper
   for (uint32_t i = 0; *sim_options_now()->trace != '\0' && i < count; ++i) {
     char track[160];
     snprintf(track, sizeof(track), "link %.120s", names[i]);
-    sim_trace_add(device, stream, "copy between devices", track, begin, operation->end_ns, NULL);
+    sim_trace_add(device, i == 0 ? stream : 0, operation_name(operation), track, begin,
+                  operation->end_ns, NULL);
   }
-}
-
-static const char *operation_name(const kit_operation *operation) {
-  static const char *const names[] = {
-      "", "copy to device", "copy to host", "copy on device", "copy between devices", "fill"};
-  return operation->kind == KIT_LAUNCH ? vil_kernel_name(kit_kernel_vil(operation->kernel))
-                                       : names[operation->kind <= KIT_FILL ? operation->kind : 0];
 }
 
 // A device that is opened again starts its clock at 0: what the opening before it took is over.

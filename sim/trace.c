@@ -141,7 +141,7 @@ static void name_tracks(FILE *file) {
   }
   for (uint64_t i = 0; i < timeline.count; ++i) {
     const span *s = &timeline.spans[i];
-    int seen = 0;
+    int seen = s->stream == 0;
     for (uint64_t k = i > 64 ? i - 64 : 0; k < i && !seen; ++k) {
       seen = timeline.spans[k].stream == s->stream && timeline.spans[k].device == s->device;
     }
@@ -154,13 +154,14 @@ static void name_tracks(FILE *file) {
 static void write_spans(FILE *file) {
   for (uint64_t i = 0; i < timeline.count; ++i) {
     const span *s = &timeline.spans[i];
-    uint64_t number = i + 1;
-    write_event(file, s, s->stream & 0xFFFFFF, s->begin_ns, s->end_ns, number);
-    write_event(file, s, shared_track(ENGINE_TRACKS + s->track), s->begin_ns, s->end_ns, number);
+    if (s->stream != 0) {
+      write_event(file, s, s->stream & 0xFFFFFF, s->begin_ns, s->end_ns, i + 1);
+    }
+    write_event(file, s, shared_track(ENGINE_TRACKS + s->track), s->begin_ns, s->end_ns, 0);
     for (uint32_t e = 1; e < ENGINE_TRACKS && s->is_launch; ++e) {
       uint64_t busy = (uint64_t)((double)s->busy[e] * (double)(s->end_ns - s->begin_ns));
       if (busy > 0) {
-        write_event(file, s, shared_track(e), s->begin_ns, s->begin_ns + busy, number);
+        write_event(file, s, shared_track(e), s->begin_ns, s->begin_ns + busy, 0);
       }
     }
   }
@@ -175,7 +176,8 @@ void sim_trace_end(void) {
     } else {
       fprintf(file,
               "{\"schemaVersion\":1,\"displayTimeUnit\":\"ns\",\"dropped\":%" PRIu64
-              ",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,"
+              ",\n\"distributedInfo\":{\"rank\": 0},\n\"traceEvents\":[\n{"
+              "\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,"
               "\"args\":{\"sort_index\":0}}",
               timeline.dropped);
       name_tracks(file);

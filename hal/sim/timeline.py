@@ -38,7 +38,8 @@ def chrome(timing: Timing) -> dict[str, Any]:
             share = {"utilisation": seconds / row.seconds}
             events.append(_span(step.name, "engine", TRACKS.index(track), now, seconds, share))
         now += row.seconds
-    return {"traceEvents": events, "displayTimeUnit": "ms"}
+    rank = {"rank": 0}  # Holistic Trace Analysis reads a file as one rank's.
+    return {"traceEvents": events, "displayTimeUnit": "ms", "distributedInfo": rank}
 
 
 def _span(
