@@ -219,8 +219,9 @@ def peer_python() -> Path | None:
         return None
     folder = Path(named).expanduser()
     python = folder / "bin" / "python"
-    if not python.exists():
-        run(sys.executable, "-m", "venv", folder)
+    if not any(folder.glob("lib/python*/site-packages/scalesim")):
+        if not python.exists():
+            run(sys.executable, "-m", "venv", folder)
         run(python, "-m", "pip", "install", "--quiet", *PACKAGES)
     return python
 
