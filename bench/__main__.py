@@ -118,6 +118,6 @@ def main(
 
 
 if __name__ == "__main__":
-    from hal.cli import run
+    from hal.command import run
 
     sys.exit(run(main, prog_name="python -m bench"))

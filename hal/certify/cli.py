@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from hal import __version__
-from hal.cli import run as run_command
+from hal.command import run as run_command
 
 if TYPE_CHECKING:
     from hal.certify.run import Options
