@@ -147,8 +147,10 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
   const sim_chip *self = &sim_the_system.chips[index];
   *out_facts = (kit_device_facts){.name = self->name,
                                   .hcd_ref = self->reference,
-                                  // Whatever chip is simulated, its clock is a model's.
-                                  .hcd_overlay = "features.virtual_clock\ttrue\n",
+                                  // Whatever chip is simulated: its clock is a model's.
+                                  .hcd_overlay =
+                                      "features.fault_injection\ttrue\n"
+                                      "features.virtual_clock\ttrue\n",
                                   .hcd = self->hcd,
                                   .memory_bytes = self->memory_bytes,
                                   .alignment_bytes = self->alignment_bytes};

@@ -8,6 +8,7 @@
 | `layer` | a `Rig` over the validate layer, with a device of its own: for host rules |
 | `stack` | a `Rig` over all layers that users have: what the port lacks is emulated |
 | `unstarted`, `unstarted_layer` | a copy of the port, loaded and not started |
+| `faulty` | `faulty(kernel=2)`: a `Rig` on a copy of the port with that fault asked for |
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
 | `hcd` | what the HCD claims (`Hcd`) |
 | `numerics` | what the HCD declares weaker, for `close` |
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -168,6 +170,29 @@ def unstarted_layer(settings: Session) -> Iterator[Raw]:
     )
     yield port
     _close(port)
+
+
+@pytest.fixture
+def faulty(settings: Session) -> Iterator[Callable[..., Rig]]:
+    """`faulty(kernel=2)`: a copy of the port started with the option `fault_kernel=2`, its device.
+
+    Only a port that claims `features.fault_injection` knows these options.
+    """
+    opened: list[Raw] = []
+
+    def start(**faults: int) -> Rig:
+        lines = [f"fault_{name}={value}" for name, value in faults.items()]
+        options = "\n".join([*settings.target.options.splitlines(), *lines])
+        target = replace(settings.target, options=options)
+        port = open_target(target, broken_rule=settings.broken_rule)
+        opened.append(port)
+        out = port.out("hal_device")
+        port.ok("device.open", settings.device_index, out)
+        return Rig(port, int(out[0]), settings.device_index)
+
+    yield start
+    for port in opened:
+        _close(port)
 
 
 @pytest.fixture
