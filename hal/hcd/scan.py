@@ -181,7 +181,10 @@ class _Scanner:
             at = error.problem_mark or error.context_mark
             mark = Mark(self.file, at.line + 1, at.column + 1) if at else Mark(self.file, 1, 1)
             reason = error.problem or error.context or "cannot be parsed"
-            self._refuse(mark, "", f"is not YAML: {one_line(reason, 200)}")
+            if "nesting depth" in reason:  # The parser may look ahead further than this pass.
+                self._refuse(mark, "", f"more than {MAX_DEPTH} levels; at most that")
+            else:
+                self._refuse(mark, "", f"is not YAML: {one_line(reason, 200)}")
         except yaml.reader.ReaderError as error:
             before = text[: error.position] if isinstance(error.position, int) else ""
             mark = Mark(self.file, before.count("\n") + 1, len(before) - before.rfind("\n"))
