@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hal.ir.errors import IrError, IrTextError, IrValueError
 from hal.ir.nodes import (
     Access,
     Array,
@@ -22,6 +23,8 @@ from hal.ir.nodes import (
     Schedule,
     Span,
 )
+from hal.ir.parse import Program, parse
+from hal.ir.show import show
 
 __all__ = [
     "Access",
@@ -33,13 +36,19 @@ __all__ = [
     "Expr",
     "Extent",
     "Index",
+    "IrError",
+    "IrTextError",
+    "IrValueError",
     "Kernel",
     "Let",
     "LetRef",
     "NamedCall",
     "ParamRef",
+    "Program",
     "Scalar",
     "ScalarRef",
     "Schedule",
     "Span",
+    "parse",
+    "show",
 ]
