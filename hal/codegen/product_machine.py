@@ -29,7 +29,8 @@ class Machine:
         weights: The matrix unit holds its right operand and refills for the next block.
         fill_s: Time of one refill, or of one fill of the pipe.
         load_bytes_per_s, store_bytes_per_s: Between the buffers' memory and one worker's tiles.
-        setup_s: Time before a transfer's first byte.
+        setup_s: Time that starts a transfer.
+        latency_s: Of the buffers' memory.
         lanes_per_s: Plain f32 operations of one worker.
         memory_bytes_per_s: Of the buffers' memory, all workers together.
         cache_bytes: Of the last cache; 0 where there is none.
@@ -48,6 +49,7 @@ class Machine:
     load_bytes_per_s: float
     store_bytes_per_s: float
     setup_s: float
+    latency_s: float
     lanes_per_s: float
     memory_bytes_per_s: float
     cache_bytes: float
@@ -76,6 +78,7 @@ class Machine:
             load_bytes_per_s=load / per_core,
             store_bytes_per_s=store / per_core,
             setup_s=setup,
+            latency_s=_latency_s(hcd),
             lanes_per_s=chip.lane_rate() / chip.core_count / per_core,
             memory_bytes_per_s=chip.dram_bytes_per_s,
             cache_bytes=chip.cache_bytes,
@@ -98,6 +101,10 @@ class Machine:
         """Where a tile with this space lies, and the bytes there (docs/vil.md, section 6.5)."""
         place = space if space in self.limits.spaces else "near"
         return place, self.limits.spaces[place][0]
+
+
+def _latency_s(hcd: Hcd) -> float:
+    return float(hcd.get(f"memory.{hcd.get('execution.buffers')}.latency_ns", 0)) * 1e-9
 
 
 def _matrix_parts(hcd: Hcd) -> list[dict[str, object]]:
