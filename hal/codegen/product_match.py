@@ -9,12 +9,12 @@ index belongs to the epilogue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 from hal import dtypes
 from hal.dtypes import DType
 from hal.ir.analysis import (
-    Affine,
     affine,
     compute_dtype,
     dtype_of,
@@ -22,6 +22,7 @@ from hal.ir.analysis import (
     indices_of,
     promote,
     reduced_indices,
+    value_of,
 )
 from hal.ir.nodes import Access, Assign, Call, Cast, Const, Expr, Index, Kernel, walk
 
@@ -30,6 +31,7 @@ __all__ = ["MAX_DIGITS", "Product", "find"]
 MAX_DIGITS = 3
 """Indices that one tile axis can hold (docs/vil.md, section 1.4)."""
 
+LEAST_DEPTH = 32
 EXACT_IN = {dtypes.f8e4m3: dtypes.f16, dtypes.f8e5m2: dtypes.f16}
 """Types without a product of their own -> a type that holds all their values."""
 
@@ -217,7 +219,7 @@ def _grouped(
     if last in one or (last not in other and not other):  # Columns hold the innermost index.
         one, other, sides = other, one, (sides[1], sides[0])
     types = _types(kernel, statement, sides)
-    if types is None:
+    if types is None or (not (one and other) and _is_short(extents, inner)):
         return None
     order = _inner_order(sides, inner)
     over_rows, rows = one[:-MAX_DIGITS], one[-MAX_DIGITS:]
@@ -236,6 +238,14 @@ def _grouped(
         extents,
         *types,
     )
+
+
+def _is_short(extents: dict[str, Expr], inner: set[str]) -> bool:
+    """A sum of a few terms, known in number: a matrix unit has nothing to do with a vector."""
+    sizes = [extents[name] for name in inner]
+    if not all(isinstance(size, Const) for size in sizes):
+        return False
+    return math.prod(value_of(size, {}) for size in sizes) < LEAST_DEPTH
 
 
 def _inner_order(sides: tuple[Expr, Expr], inner: set[str]) -> list[str]:
@@ -273,42 +283,35 @@ def _types(
     if compute_dtype(target) != total:
         return None
     left, right = (_operand(kernel, side, total) for side in sides)
-    if total == dtypes.f32 and left != right:
-        left = right = dtypes.f32
+    if left != right and not (left.bytes == right.bytes == 1 and total == dtypes.i32):
+        left = right = total
     return left, right, total
 
 
 def _operand(kernel: Kernel, side: Expr, total: DType) -> DType:
     """The narrowest type that holds a side without loss and that MMA knows for this sum."""
+    access = _core(side)
     dtype = dtype_of(kernel, side)
-    if dtype is None:
+    if dtype is None or not isinstance(access, Access):
         return total
+    stored = kernel.array(access.array).dtype
+    if _keeps_values(stored, dtype):
+        dtype = stored
     dtype = EXACT_IN.get(dtype, dtype)
-    plain = isinstance(_core(side), Access)
-    if total == dtypes.f32:
-        return dtype if plain and dtype.is_float else total
-    if total == dtypes.i32 and plain:
+    if total == dtypes.f32 and dtype.is_float:
         return dtype
-    return total
+    return dtype if total == dtypes.i32 and dtype.is_int else total
 
 
-def without_gather(product: Product) -> bool:
-    """No subscript of a side is loaded."""
-    for side in (product.left, product.right):
-        for item in walk(side):
-            if isinstance(item, Access):
-                forms = [affine(subscript) for subscript in item.indices]
-                if any(form is None or not _whole(form) for form in forms):
-                    return False
-    return True
-
-
-def _whole(form: Affine) -> bool:
-    """A sum of indices and of quotients and remainders of them."""
-    names = (item for term, _ in form.terms for item in walk(term))
-    return not any(isinstance(item, Access) for item in names)
-
-
-def with_factors(product: Product, *factors: Expr) -> Product:
-    """The product with more factors."""
-    return replace(product, factors=(*product.factors, *factors))
+def _keeps_values(stored: DType, dtype: DType) -> bool:
+    """A conversion between them changes no value."""
+    if stored.kind == "int" and dtype.kind == "int":
+        return dtype.minimum <= stored.minimum and stored.maximum <= dtype.maximum
+    floats = ("float", "float8")
+    return (
+        stored.kind in floats
+        and dtype.kind in floats
+        and stored.precision <= dtype.precision
+        and stored.maximum <= dtype.maximum
+        and stored.smallest_exponent >= dtype.smallest_exponent
+    )
