@@ -80,3 +80,16 @@ def template_dir() -> Path:
 def kit_dir() -> Path:
     """Return the folder of the kit's headers."""
     return data_root() / "vendors" / "kit"
+
+
+def cache_dir() -> Path:
+    """Return the folder of what can be made again: tuned choices, compiled kernels.
+
+    HAL_CACHE_DIR names it; otherwise it is `hal` in XDG_CACHE_HOME or in ~/.cache. It need not
+    exist.
+    """
+    named = os.environ.get("HAL_CACHE_DIR")
+    if named:
+        return Path(named)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "hal"

@@ -1,0 +1,65 @@
+"""Choices that `hal tune` found, on disk: one small file for each kernel, chip and sizes.
+
+A file that cannot be read, or that another version wrote, counts as absent. Writing is atomic, so
+that processes may share the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hal import _paths
+from hal.codegen.choice import Choice
+from hal.ir import show
+from hal.ir.nodes import Kernel
+
+__all__ = ["find", "identity", "keep", "path_of"]
+
+VERSION = 1
+
+
+def identity(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> str:
+    """SHA-256 of what a choice depends on: the kernel's text, the chip and the sizes."""
+    parts = [show(kernel), hcd_sha256, json.dumps(dict(sizes), sort_keys=True)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def path_of(key: str) -> Path:
+    """The file of an identity."""
+    return _paths.cache_dir() / "choices" / f"{key}.json"
+
+
+def find(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> list[Choice | None] | None:
+    """The tuned choice of each group of statements, in order; None when nothing was tuned."""
+    try:
+        text = path_of(identity(kernel, hcd_sha256, sizes)).read_text(encoding="utf-8")
+        data = json.loads(text)
+        if data["version"] != VERSION:
+            return None
+        return [None if item is None else Choice.of(item) for item in data["choices"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def keep(
+    kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int], choices: Sequence[Choice | None]
+) -> Path:
+    """Writes the choices and returns the file. Raises OSError when the folder takes none."""
+    path = path_of(identity(kernel, hcd_sha256, sizes))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = [None if choice is None else choice.plain() for choice in choices]
+    text = json.dumps({"version": VERSION, "kernel": kernel.name, "choices": plain}, indent=1)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
