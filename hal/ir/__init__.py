@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from hal.ir.binding import bind
 from hal.ir.errors import IrError, IrTextError, IrValueError
 from hal.ir.nodes import (
     Access,
@@ -26,6 +29,9 @@ from hal.ir.nodes import (
 from hal.ir.parse import Program, parse
 from hal.ir.show import show
 
+if TYPE_CHECKING:
+    from hal.ir.evaluator import evaluate
+
 __all__ = [
     "Access",
     "Array",
@@ -49,6 +55,17 @@ __all__ = [
     "ScalarRef",
     "Schedule",
     "Span",
+    "bind",
+    "evaluate",
     "parse",
     "show",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The evaluator is imported when it is asked for: NumPy stays out until then."""
+    if name == "evaluate":
+        import importlib
+
+        return importlib.import_module("hal.ir.evaluator").evaluate
+    raise AttributeError(f"module 'hal.ir' has no attribute {name!r}")

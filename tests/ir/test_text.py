@@ -138,7 +138,7 @@ def test_a_mistake_is_shown_with_its_place(text: str, place: tuple[int, int], wo
 
 @pytest.mark.parametrize("text", ["(" * 5000, "-(" * 5000, "not " * 5000, "exp(" * 5000, "X[" * 99])
 def test_deep_nesting_is_refused(text: str) -> None:
-    with pytest.raises(IrTextError, match="levels of parentheses|expected"):
+    with pytest.raises(IrTextError, match="levels of parentheses"):
         parse(KERNEL.format(f"Y[i, j] = {text}"))
 
 
