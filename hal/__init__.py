@@ -31,13 +31,34 @@ _HOME = {
     "PortRecord": "hal.loading",
     "Stream": "hal.stream",
     "View": "hal.memory.region",
+    "kernel": "hal.dsl",
     "load_port": "hal.loading",
     "open": "hal.loading:open_device",
+    "operator": "hal.dsl",
     "ports": "hal.loading",
+    "spec": "hal.dsl",
 }
 """Name and the module that has it, perhaps under another name."""
 
-_MODULES = frozenset({"collective", "dtypes", "errors", "hcd", "testing", "vil"})
+_MODULES = frozenset({"codegen", "collective", "dsl", "dtypes", "errors", "hcd", "ir", "testing"})
+_MODULES |= {"vil"}
+
+_OPERATORS = frozenset(
+    """
+    abs adamw add all any argmax argmin argsort astype attention avg_pool2d batch_norm
+    bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+    broadcast_to causal_mask ceil clip concat conv1d conv2d cos cross_entropy cumulative_prod
+    cumulative_sum divide dropout elu embedding equal erf exp exp2 expand_dims flip floor
+    floor_divide fmod full_like gelu getitem greater greater_equal isinf isnan layer_norm
+    leaky_relu less less_equal linear log log2 log_softmax logical_and logical_not logical_or
+    logical_xor matmul matrix_transpose max max_pool2d maximum mean min minimum multiply
+    negative not_equal one_hot ones_like pad permute_dims pow prod random_uniform reciprocal
+    relu remainder reshape rms_norm round rsqrt scatter_add sigmoid sign silu sin softmax sort
+    sqrt square squeeze stack std subtract sum take take_along_axis tanh topk tril triu trunc
+    var where zeros_like
+    """.split()
+)
+"""Operators of hal.dsl, which are attributes here too: `hal.matmul(a, b)`."""
 
 __all__ = ["__version__", *sorted(_MODULES), *sorted(_HOME)]
 
@@ -51,6 +72,8 @@ def __getattr__(name: str) -> object:
         value: object = getattr(importlib.import_module(module), attribute or name)
     elif name in _MODULES:
         value = importlib.import_module(f"hal.{name}")
+    elif name in _OPERATORS:
+        value = importlib.import_module("hal.dsl").OPERATORS[name]
     else:
         raise AttributeError(f"module 'hal' has no attribute '{name}'")
     globals()[name] = value
@@ -58,7 +81,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_OPERATORS})
 
 
 if TYPE_CHECKING:  # "X as X" is how a facade says that X is its own.

@@ -77,6 +77,7 @@ class Device(Chip):
 
     def __init__(self, port: Port, index: int) -> None:
         super().__init__(port, index)
+        self._default_stream: Stream | None = None
 
     def alloc(self, bytes: int, *, alignment: int = 0, zero: bool = False) -> Buffer:  # noqa: A002
         """Make a buffer, straight from the device. `empty()` takes cached memory instead.
@@ -126,6 +127,15 @@ class Device(Chip):
         stream = Stream(self)
         self._adopt(stream)
         return stream
+
+    @property
+    def default_stream(self) -> Stream:
+        """The stream of work that names none: one for the device, made when it is first used."""
+        if self._default_stream is None:
+            with self._lock:
+                if self._default_stream is None:
+                    self._default_stream = self.stream()
+        return self._default_stream
 
     def event(self, *, host: bool = False, timing: bool = False) -> Event:
         """Make an event.
