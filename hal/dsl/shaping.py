@@ -367,8 +367,8 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 @operator(domain="shape")
-def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float | int | bool = 0) -> Tensor:
-    """x with a border; `widths` has (before, after) for each axis."""
+def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
+    """x with a border of one value; `widths` has (before, after) for each axis."""
     pairs = [tuple(pair) for pair in widths]
     if len(pairs) != x.ndim or any(len(p) != 2 or min(p) < 0 for p in pairs):
         raise refuse("pad", f"{pairs} is no (before, after) ≥ 0 for each of {x.ndim} axes")
@@ -379,9 +379,20 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float | int | bool 
             s if before == 0 else Call("sub", (s, Const(before)))
             for s, (before, _) in zip(at, pairs, strict=True)
         ]
-        return Access(build.array(x), tuple(shifted), value)
+        if not isinstance(value, Tensor):
+            return Access(build.array(x), tuple(shifted), value)
+        inside: Expr = Const(True)
+        for position, length in zip(shifted, x.shape, strict=True):
+            low = Call("le", (Const(0), position))
+            high = Call("lt", (position, expr_of(length)))
+            both = Call("and", (low, high))
+            inside = both if isinstance(inside, Const) else Call("and", (inside, both))
+        zero = {"float": 0.0, "int": 0, "bool": False}[x.dtype.kind]
+        read = Access(build.array(x), tuple(shifted), zero)
+        return Call("where", (inside, read, build.at(value, ())))
 
-    return mapped([x], shape, x.dtype, element, whole=[x])
+    reads = [x, value] if isinstance(value, Tensor) else [x]
+    return mapped(reads, shape, x.dtype, element, whole=[x])
 
 
 @operator(domain="shape")
