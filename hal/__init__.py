@@ -54,8 +54,8 @@ _OPERATORS = frozenset(
     logical_xor matmul matrix_transpose max max_pool2d maximum mean min minimum multiply
     negative not_equal one_hot ones_like pad permute_dims pow prod random_uniform reciprocal
     relu remainder reshape rms_norm round rsqrt scatter_add sigmoid sign silu sin softmax sort
-    sqrt square squeeze stack std subtract sum take take_along_axis tanh topk tril triu trunc
-    var where zeros_like
+    split sqrt square squeeze stack std subtract sum take take_along_axis tanh topk tril triu
+    trunc var where zeros_like
     """.split()
 )
 """Operators of hal.dsl, which are attributes here too: `hal.matmul(a, b)`."""

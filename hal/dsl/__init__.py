@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hal.dsl import elementwise, indexing, neural, products, reductions, shaping
+from hal.dsl import elementwise, indexing, neural, products, reductions, shaping, windows
 from hal.dsl.function import OPERATORS, Function, kernel, operator
 from hal.dsl.tensor import Tensor
 from hal.dsl.trace import Spec, spec
 
 __all__ = ["OPERATORS", "Function", "Spec", "Tensor", "kernel", "operator", "spec"]
 
-_MODULES = (elementwise, indexing, neural, products, reductions, shaping)
+_MODULES = (elementwise, indexing, neural, products, reductions, shaping, windows)
 
 
 def __getattr__(name: str) -> Any:

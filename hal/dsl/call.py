@@ -11,7 +11,6 @@ from hal.errors import UsageError
 
 if TYPE_CHECKING:
     from hal.device import Device
-    from hal.dsl.function import Function
     from hal.stream import Stream
 
 __all__ = ["Bound", "ready"]
@@ -100,7 +99,7 @@ def _shown(item: Any) -> str:
     return "nothing" if item is None else type(item).__name__
 
 
-def _device_of(function: Function, places: Sequence[tuple[Path, Any]]) -> Device:
+def _device_of(name: str, places: Sequence[tuple[Path, Any]]) -> Device:
     """The device of all arrays."""
     device: Any = None
     for path, item in places:
@@ -108,7 +107,7 @@ def _device_of(function: Function, places: Sequence[tuple[Path, Any]]) -> Device
             if hasattr(item, "__array_interface__") and getattr(item, "shape", ()) != ():
                 raise UsageError(
                     f"argument {path[0]} is a {type(item).__name__}, which lies on no device",
-                    call=function.name,
+                    call=name,
                     next_step="Put it there with device.array(x), or use .reference(…).",
                 )
             continue
@@ -117,27 +116,32 @@ def _device_of(function: Function, places: Sequence[tuple[Path, Any]]) -> Device
         elif item.device is not device:
             raise UsageError(
                 f"argument {path[0]} lies on {item.device.name}, others on {device.name}",
-                call=function.name,
+                call=name,
                 next_step="Copy it there first.",
             )
     if device is None:
         raise UsageError(
             "none of the arguments is an array of a device",
-            call=function.name,
+            call=name,
             next_step="Make one with device.array(values).",
         )
     found: Device = device
     return found
 
 
-def ready(function: Function, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Bound:
+def ready(
+    name: str,
+    tracer: Callable[..., Trace],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Bound:
     """The function traced, compiled, loaded and bound for these arguments."""
     from hal.codegen import loaded
 
     places = list(leaves(arguments, keywords))
-    device = _device_of(function, places)
-    trace = function.trace(*arguments, **keywords)
+    device = _device_of(name, places)
+    trace = tracer(*arguments, **keywords)
     params, _ = lengths(arguments, keywords)
     sizes = {name: params[name] for name in trace.kernel.params}
     kernel = loaded(device, trace.kernel, sizes=sizes)
-    return Bound(device, kernel.launch, trace, params, function.name)
+    return Bound(device, kernel.launch, trace, params, name)

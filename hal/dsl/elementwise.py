@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hal import dtypes
-from hal.dsl.build import Build
-from hal.dsl.dim import Dim, Length, expr_of, same
+from hal.dsl.dim import Dim, Length, same
 from hal.dsl.function import operator
-from hal.dsl.tensor import Element, Tensor, apply, mapped, refuse
+from hal.dsl.tensor import Element, Tensor, Writer, apply, mapped, named_dtype, refuse
 from hal.dtypes import DType
 from hal.ir.analysis import promote
 from hal.ir.nodes import Call, Cast, Const, Expr
@@ -95,7 +94,7 @@ def _subscripts(tensor: Tensor, subscripts: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(Const(0) if isinstance(n, int) and n == 1 else s for s, n in pairs)
 
 
-def elements_of(build: Build, tensor: Tensor, subscripts: Sequence[Expr]) -> Expr:
+def elements_of(build: Writer, tensor: Tensor, subscripts: Sequence[Expr]) -> Expr:
     """The element of a tensor that is broadcast to the shape of the subscripts."""
     return build.at(tensor, _subscripts(tensor, subscripts))
 
@@ -138,7 +137,7 @@ def _checked_number(call: str, item: Any, dtype: DType) -> None:
         )
 
 
-def _element(build: Build, item: Any, subscripts: Sequence[Expr], dtype: DType) -> Expr:
+def _element(build: Writer, item: Any, subscripts: Sequence[Expr], dtype: DType) -> Expr:
     if isinstance(item, Tensor):
         value = elements_of(build, item, subscripts)
         if item.is_weak and item.dtype.kind == "int" and dtype.is_float:
@@ -162,7 +161,7 @@ def call(name: str, function: str, kinds: Sequence[str], *operands: Any) -> Tens
     shape = broadcast_shapes(name, *(item.shape for item in tensors))
     result = dtypes.bool_ if function in COMPARISONS else dtype
 
-    def element(build: Build, subscripts: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, subscripts: tuple[Expr, ...]) -> Expr:
         parts = tuple(_element(build, item, subscripts, dtype) for item in items)
         if all(isinstance(part, Const) for part in parts):
             parts = (Cast(dtype, parts[0]), *parts[1:])
@@ -258,7 +257,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
     tensors = [item for item in (condition, *values) if isinstance(item, Tensor)]
     shape = broadcast_shapes("where", *(item.shape for item in tensors))
 
-    def element(build: Build, subscripts: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, subscripts: tuple[Expr, ...]) -> Expr:
         chosen = elements_of(build, condition, subscripts)
         parts = tuple(_element(build, item, subscripts, dtype) for item in values)
         return Call("where", (chosen, *parts))
@@ -343,21 +342,3 @@ def iota(like: Tensor, shape: Sequence[Length], axis: int, dtype: Any) -> Tensor
     tensor = mapped([like], shape, kind, element, is_view=True)
     tensor.reads = ()
     return tensor
-
-
-def named_dtype(call: str, dtype: Any) -> DType:
-    """A dtype by name, object or NumPy's."""
-    if isinstance(dtype, DType):
-        return dtype
-    try:
-        return dtypes.by_name(dtype) if isinstance(dtype, str) else dtypes.from_numpy(dtype)
-    except (KeyError, TypeError):
-        names = " ".join(item.name for item in dtypes.ALL)
-        raise refuse(call, f"{dtype!r} is no dtype", f"There are {names}.") from None
-
-
-def length_element(length: Length, dtype: DType) -> Expr:
-    """A length as an element of this dtype."""
-    if isinstance(length, int):
-        return Const(float(length) if dtype.is_float else length)
-    return Cast(dtype, expr_of(length))

@@ -90,7 +90,7 @@ class Function:
         out: Any,
         stream: Stream | None,
     ) -> Any:
-        bound = ready(self, arguments, keywords)
+        bound = ready(self.name, self.trace, arguments, keywords)
         simple = key is not None and not keywords
         if simple and all(isinstance(a, Array | float) or _is_static(a) for a in arguments):
             self._bound[key] = bound  # type: ignore[index]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hal import dtypes
-from hal.dsl.build import Build
 from hal.dsl.dim import Length
-from hal.dsl.elementwise import named_dtype
 from hal.dsl.function import operator
 from hal.dsl.reductions import axis_of
 from hal.dsl.shaping import product_of, sum_of
-from hal.dsl.tensor import Tensor, apply, mapped, refuse, stated
+from hal.dsl.tensor import Tensor, Writer, apply, mapped, named_dtype, refuse, stated
 from hal.ir.nodes import Access, Call, Cast, Const, Expr
 
 __all__ = ["embedding", "one_hot", "random_uniform", "scatter_add", "take", "take_along_axis"]
@@ -31,7 +29,7 @@ def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     shape = (*x.shape[:place], *spots.shape, *x.shape[place + 1 :])
     outside = {"float": 0.0, "int": 0, "bool": False}[x.dtype.kind]
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         middle = place + spots.ndim
         position = build.at(spots, at[place:middle])
         return Access(build.array(x), (*at[:place], position, *at[middle:]), outside)
@@ -48,7 +46,7 @@ def take_along_axis(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
         raise refuse("take_along_axis", f"the positions have {spots.ndim} axes, x has {x.ndim}")
     outside = {"float": 0.0, "int": 0, "bool": False}[x.dtype.kind]
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         position = build.at(spots, at)
         return Access(build.array(x), (*at[:place], position, *at[place + 1 :]), outside)
 
@@ -77,7 +75,7 @@ def scatter_add(rows: Length, indices: Tensor, updates: Tensor) -> Tensor:
         )
     shape = (rows, *updates.shape[1:])
 
-    def write(build: Build, names: tuple[str, ...]) -> None:
+    def write(build: Writer, names: tuple[str, ...]) -> None:
         row = build.reduced(updates.shape[0])
         others = build.indices(shape)[1:]
         position = build.at(spots, (row,))
@@ -93,7 +91,7 @@ def one_hot(indices: Tensor, depth: Length, *, dtype: Any = "f32") -> Tensor:
     kind = named_dtype("one_hot", dtype)
     one, zero = (Const(1.0), Const(0.0)) if kind.is_float else (Const(1), Const(0))
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         hit = Call("eq", (Cast(dtypes.i64, build.at(spots, at[:-1])), at[-1]))
         return Cast(kind, Call("where", (hit, Cast(kind, one), zero)))
 
@@ -108,12 +106,12 @@ def random_uniform(like: Tensor, seed: Any, offset: Any = 0) -> Tensor:
         seed, offset: Integers, or integer scalar inputs (docs/vil.md, section 5.8).
     """
 
-    def integer(build: Build, item: Any) -> Expr:
+    def integer(build: Writer, item: Any) -> Expr:
         if isinstance(item, Tensor):
             return build.at(item, ())
         return Const(int(item))
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         position: Expr = Const(0)
         step: Length = 1
         for subscript, length in zip(reversed(at), reversed(like.shape), strict=True):

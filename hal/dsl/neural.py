@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hal.dsl import elementwise as el
-from hal.dsl.dim import Length
 from hal.dsl.function import operator
 from hal.dsl.indexing import take_along_axis
 from hal.dsl.shaping import causal_mask, expand_dims, squeeze
@@ -171,42 +170,3 @@ def adamw(
     v_hat = v / (1.0 - apply("pow", el.full_like(v, beta2), step))
     change = m_hat / (apply("sqrt", v_hat) + eps) + parameter * decay
     return parameter - change * rate, m, v
-
-
-@operator(domain="pooling")
-def max_pool2d(x: Tensor, window: int, *, stride: int | None = None, padding: int = 0) -> Tensor:
-    """The largest in each window of x (N, C, H, W)."""
-    return _pooled("max_pool2d", x, window, stride, padding, "max=")
-
-
-@operator(domain="pooling")
-def avg_pool2d(x: Tensor, window: int, *, stride: int | None = None, padding: int = 0) -> Tensor:
-    """The mean of each window of x (N, C, H, W); the border counts as zeros."""
-    total = _pooled("avg_pool2d", x, window, stride, padding, "+=")
-    return total / float(window * window)
-
-
-def _pooled(
-    name: str, x: Tensor, window: int, stride: int | None, padding: int, assignment: str
-) -> Tensor:
-    from hal.dsl.build import Build
-    from hal.dsl.products import _place
-    from hal.dsl.tensor import stated
-    from hal.ir.nodes import Access
-
-    if x.ndim != 4 or window < 1 or not 0 <= padding < window:
-        raise refuse(name, f"{x!r} with a window of {window} and a border of {padding}")
-    step = window if stride is None else stride
-    space: list[Length] = [(x.shape[n] + 2 * padding - window) // step + 1 for n in (2, 3)]
-    shape = (*x.shape[:2], *space)
-    lowest = -float("inf") if x.dtype.is_float else int(x.dtype.minimum)
-    outside = (lowest if assignment == "max=" else 0) if padding else None
-
-    def write(build: Build, names: tuple[str, ...]) -> None:
-        indices = build.indices(shape)
-        inside = [build.reduced(window), build.reduced(window)]
-        places = [_place(indices[2 + n], step, inside[n], 1, padding) for n in (0, 1)]
-        value = Access(build.array(x), (indices[0], indices[1], *places), outside)
-        build.assign([(names[0], indices)], assignment, value)
-
-    return stated([x], [(shape, x.dtype)], write, whole=[x])[0]

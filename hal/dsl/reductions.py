@@ -7,11 +7,10 @@ from typing import Any
 
 from hal import dtypes
 from hal.dsl import elementwise as el
-from hal.dsl.build import Build
 from hal.dsl.dim import Length
 from hal.dsl.function import operator
 from hal.dsl.shaping import permute_dims
-from hal.dsl.tensor import Tensor, apply, refuse, stated
+from hal.dsl.tensor import Tensor, Writer, apply, named_dtype, refuse, stated
 from hal.dtypes import DType
 from hal.ir.nodes import Expr, NamedCall
 
@@ -45,7 +44,7 @@ def reduce(name: str, assignment: str, x: Tensor, axis: Axes, keepdims: bool) ->
     kept = [n for n in range(x.ndim) if n not in axes]
     shape: list[Length] = [x.shape[n] for n in kept]
 
-    def write(build: Build, names: tuple[str, ...]) -> None:
+    def write(build: Writer, names: tuple[str, ...]) -> None:
         indices = build.indices(shape)
         subscripts: list[Expr] = [build.reduced(x.shape[n]) for n in range(x.ndim) if n in axes]
         inner, outer = iter(subscripts), iter(indices)
@@ -162,7 +161,7 @@ def along(
     outer = moved.shape[:-1]
     shapes = [(outer if n is None else (*outer, n), dtype) for n, dtype in outputs]
 
-    def write(build: Build, names: tuple[str, ...]) -> None:
+    def write(build: Writer, names: tuple[str, ...]) -> None:
         indices = build.indices(moved.shape)
         same_axis = function.startswith("scan") or function == "sort"
         axis_index = indices[-1] if same_axis else build.reduced(moved.shape[-1])
@@ -184,7 +183,7 @@ def along(
 
 
 def _index_dtype(name: str, dtype: Any) -> DType:
-    kind = el.named_dtype(name, dtype)
+    kind = named_dtype(name, dtype)
     if kind not in (dtypes.i32, dtypes.i64):
         raise refuse(name, f"positions are i32 or i64, not {kind}")
     return kind

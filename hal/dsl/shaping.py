@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
 from hal import dtypes
-from hal.dsl.build import Build
 from hal.dsl.dim import Dim, Length, expr_of, same, value
 from hal.dsl.function import operator
-from hal.dsl.tensor import Tensor, apply, mapped, refuse, stated
+from hal.dsl.tensor import Tensor, Writer, apply, mapped, refuse, stated
 from hal.ir.nodes import Access, Call, Const, Expr, NamedCall
 
 __all__ = ["expand_dims", "getitem", "permute_dims", "reshape"]
@@ -87,7 +85,7 @@ def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
             raise refuse("squeeze", f"axis {n} has length {x.shape[n]}, not 1")
     kept = [n for n in range(x.ndim) if n not in gone]
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         subscripts: list[Expr] = [Const(0)] * x.ndim
         for position, n in enumerate(kept):
             subscripts[n] = at[position]
@@ -110,7 +108,7 @@ def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     wanted = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     turned = {item % x.ndim for item in wanted}
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         ends = [expr_of(length - 1) for length in x.shape]
         return build.at(
             x, [Call("sub", (ends[n], at[n])) if n in turned else at[n] for n in range(x.ndim)]
@@ -130,7 +128,7 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
         flat = mapped([total], total.shape, x.dtype, lambda b, at: b.at(total, at))
         return _of_flat(flat, target)
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         subscripts: list[Expr] = [Const(0)] * x.ndim
         for old, new in groups:
             if len(new) == 1:
@@ -268,7 +266,7 @@ def _sliced(x: Tensor, keys: Sequence[Any]) -> Tensor:
             parts.append((None, expr_of(_position(x, axis, item)), 0))
         axis += 1
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         return build.at(
             x,
             [
@@ -350,7 +348,7 @@ def concat(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         total = total + item.shape[place]
     shape = [total if n == place else length for n, length in enumerate(first.shape)]
 
-    def write(build: Build, names: tuple[str, ...]) -> None:
+    def write(build: Writer, names: tuple[str, ...]) -> None:
         indices = build.indices(shape)
         parts = tuple(build.at(item, indices) for item in items)
         call = NamedCall("concat", parts, indices[place].name)
@@ -374,7 +372,7 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
         raise refuse("pad", f"{pairs} is no (before, after) ≥ 0 for each of {x.ndim} axes")
     shape = [n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True)]
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         shifted = [
             s if before == 0 else Call("sub", (s, Const(before)))
             for s, (before, _) in zip(at, pairs, strict=True)
@@ -412,7 +410,7 @@ def _triangle(name: str, x: Tensor, k: int, *, lower: bool) -> Tensor:
         raise refuse(name, f"two axes are needed; the tensor has {x.ndim}")
     zero = {"float": 0.0, "int": 0, "bool": False}[x.dtype.kind]
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         diagonal = sum_of(at[-2], Const(k))
         order = (at[-1], diagonal) if lower else (diagonal, at[-1])
         return Call("where", (Call("le", order), build.at(x, at), Const(zero, x.dtype)))
@@ -425,7 +423,7 @@ def causal_mask(like: Tensor, rows: Length, columns: Length) -> Tensor:
     """A bool matrix: true where the column is not past the row, aligned at the last column."""
     offset = columns - rows
 
-    def element(build: Build, at: tuple[Expr, ...]) -> Expr:
+    def element(build: Writer, at: tuple[Expr, ...]) -> Expr:
         return Call("le", (at[1], sum_of(at[0], expr_of(offset))))
 
     mask = mapped([like], (rows, columns), dtypes.bool_, element, is_view=True)
@@ -433,8 +431,15 @@ def causal_mask(like: Tensor, rows: Length, columns: Length) -> Tensor:
     return mask
 
 
-def split_sizes(total: Length, parts: int) -> list[Length]:
-    """Lengths of equal parts; the axis must divide."""
-    if total % parts != 0:
-        raise refuse("split", f"{total} does not divide into {parts} equal parts")
-    return list(itertools.repeat(total // parts, parts))
+@operator(domain="shape")
+def split(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """Equal parts of x along an axis, whose length must divide."""
+    if not -x.ndim <= axis < x.ndim or parts < 1:
+        raise refuse("split", f"{parts} parts along axis {axis} of {x.ndim}")
+    place = axis % x.ndim
+    length = x.shape[place]
+    if length % parts != 0:
+        raise refuse("split", f"an axis of {length} does not divide into {parts} equal parts")
+    each = length // parts
+    before = (slice(None),) * place
+    return tuple(getitem(x, (*before, slice(n * each, (n + 1) * each))) for n in range(parts))

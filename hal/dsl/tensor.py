@@ -9,15 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from hal import dtypes
 from hal.dsl.dim import Length, Notes, value
 from hal.dtypes import DType
 from hal.errors import UsageError
-from hal.ir.nodes import Expr
-
-if TYPE_CHECKING:
-    from hal.dsl.build import Build
+from hal.ir.nodes import Expr, Index
 
 __all__ = [
     "METHODS",
@@ -25,17 +23,41 @@ __all__ = [
     "Place",
     "Scope",
     "Tensor",
+    "Writer",
     "apply",
     "mapped",
+    "named_dtype",
     "place_of_user",
     "refuse",
     "stated",
 ]
 
+
+class Writer(Protocol):
+    """What operators write statements with; hal.dsl.build has the only one."""
+
+    def at(self, tensor: Tensor, subscripts: Sequence[Expr]) -> Expr:
+        """The element of a tensor."""
+
+    def array(self, tensor: Tensor) -> str:
+        """The name of the array that holds a tensor which a group or mapping wants whole."""
+
+    def indices(self, shape: Sequence[Length]) -> tuple[Index, ...]:
+        """Indices for the axes of a target."""
+
+    def reduced(self, length: Length) -> Index:
+        """An index that no target has."""
+
+    def assign(
+        self, targets: Sequence[tuple[str, Sequence[Expr]]], assignment: str, value: Expr
+    ) -> None:
+        """Adds a statement."""
+
+
 Subscripts = tuple[Expr, ...]
-Element = Callable[["Build", Subscripts], Expr]
+Element = Callable[["Writer", Subscripts], Expr]
 """Gives the expression of the element at the subscripts."""
-Write = Callable[["Build", tuple[str, ...]], None]
+Write = Callable[["Writer", tuple[str, ...]], None]
 """Adds the statements that write the named arrays."""
 
 
@@ -255,3 +277,14 @@ def stated(
     scope = reads[0].scope
     group.outputs += [Tensor(scope, shape, dtype, group=group) for shape, dtype in outputs]
     return tuple(group.outputs)
+
+
+def named_dtype(call: str, dtype: Any) -> DType:
+    """A dtype by name, object or NumPy's."""
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        return dtypes.by_name(dtype) if isinstance(dtype, str) else dtypes.from_numpy(dtype)
+    except (KeyError, TypeError):
+        names = " ".join(item.name for item in dtypes.ALL)
+        raise refuse(call, f"{dtype!r} is no dtype", f"There are {names}.") from None

@@ -39,7 +39,7 @@ class Spec:
 
 def spec(shape: Sequence[int], dtype: Any = "f32") -> Spec:
     """Stands for an array where only its shape and dtype matter: `f.ir(hal.spec((4, 8)))`."""
-    from hal.dsl.elementwise import named_dtype
+    from hal.dsl.tensor import named_dtype
 
     return Spec(tuple(shape), named_dtype("hal.spec", dtype))
 

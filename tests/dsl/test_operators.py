@@ -217,6 +217,11 @@ def test_topk_gives_values_and_positions() -> None:
     np.testing.assert_array_equal(values, np.take_along_axis(X, order, 1))
 
 
+def test_split_gives_equal_parts() -> None:
+    for got, expected in zip(hal.split.reference(X, 3, 1), np.split(X, 3, 1), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_adamw_takes_its_rate_and_step_at_the_launch() -> None:
     p, g, m, v = floats(5), floats(5), floats(5), floats(5)
     new, first, second = hal.adamw.reference(p, g, m, v, rate=0.01, step=3.0)
@@ -246,5 +251,5 @@ def test_every_operator_of_the_library_is_an_attribute_of_hal_and_has_a_meaning(
 
 def test_every_operator_has_a_case_here() -> None:
     elsewhere = {"topk", "adamw", "dropout", "random_uniform", "causal_mask", "getitem"}
-    elsewhere |= {"full_like", "zeros_like", "ones_like", "bitwise_invert"}
+    elsewhere |= {"full_like", "zeros_like", "ones_like", "bitwise_invert", "split"}
     assert set(hal.dsl.OPERATORS) - {case[0] for case in CASES} == elsewhere
