@@ -8,7 +8,7 @@ from hal.vil.check_instructions import place_of
 from hal.vil.model import Instruction, Program
 from hal.vil.problems import Problem
 
-__all__ = ["control_problems", "overlap_problems", "token_problems"]
+__all__ = ["control_problems", "lifetimes", "overlap_problems", "token_problems"]
 
 MAX_DEPTH = 4
 
@@ -74,7 +74,8 @@ def _plain_write(program: Program, item: Instruction, tile: int) -> bool:
     return not (staged and program.tiles[tile].stages > 1)
 
 
-def _lifetimes(program: Program) -> dict[int, tuple[int, int]]:
+def lifetimes(program: Program) -> dict[int, tuple[int, int]]:
+    """Tile -> first and last instruction between which its bytes are its own."""
     spans: dict[int, tuple[int, int]] = {}
     for number, item in enumerate(program.instructions):
         for tile in _tiles_of(item).values():
@@ -107,7 +108,7 @@ def _lifetimes(program: Program) -> dict[int, tuple[int, int]]:
 
 def overlap_problems(program: Program) -> Iterator[Problem]:
     """Tiles that share bytes of a space need disjoint lifetimes."""
-    spans = _lifetimes(program)
+    spans = lifetimes(program)
     tiles = sorted(spans, key=lambda index: program.tiles[index].offset)
     for position, one in enumerate(tiles):
         first = program.tiles[one]

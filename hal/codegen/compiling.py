@@ -1,0 +1,77 @@
+"""From a kernel of the tensor IR to a VIL module for one chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hal.codegen.groups import groups, lower_group, try_choices
+from hal.codegen.lowering import Lowering
+from hal.codegen.target import Target
+from hal.hcd import Hcd
+from hal.ir.analysis import inline_lets
+from hal.ir.nodes import Kernel, Schedule
+from hal.vil.module import Module
+
+__all__ = ["Choice", "Compiled", "compile_kernel"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one group of statements runs."""
+
+    strategy: str
+    statements: int
+    choice: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What compiling gives.
+
+    Attributes:
+        module: For `device.load`; its kernel is called `kernel_name`.
+        kernel: The kernel after the passes.
+        choices: One for each group, in order.
+    """
+
+    module: Module
+    kernel_name: str
+    kernel: Kernel
+    choices: tuple[Choice, ...] = ()
+
+
+def compile_kernel(
+    kernel: Kernel,
+    hcd: Hcd | Target | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    without: frozenset[str] = frozenset(),
+    schedule: Schedule | None = None,
+    route: str = "auto",
+) -> Compiled:
+    """Makes the VIL module of a kernel; it serves every size.
+
+    Args:
+        hcd: The chip; None for vil-core, which every chip can run.
+        sizes: Params that steer choices; they never change a result.
+        without: Names of passes that are left out.
+        schedule: Advice of the user.
+        route: `auto`; `flat` leaves engines and spaces to the chip.
+
+    Raises:
+        CodegenError: the chip cannot run it, or a part of the kernel has no lowering.
+    """
+    target = Target.of(hcd)
+    known = dict(sizes or {})
+    whole = inline_lets(kernel)
+    lowering = Lowering(whole, target)
+    chosen: list[Choice] = []
+    for group in groups(whole, target, known):
+        best = try_choices(whole, target, group, lowering.started_arrays)
+        lower_group(lowering, group, best)
+        seconds = float(group.module.cost(group.match, best, target, known))
+        chosen.append(Choice(group.strategy, len(group.match.statements), best, seconds))
+    return Compiled(lowering.module(), whole.name, whole, tuple(chosen))

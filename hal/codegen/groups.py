@@ -1,0 +1,117 @@
+"""Statements to groups: strategies are tried in order, and each takes what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from hal.codegen.errors import CodegenError, Unsuited
+from hal.codegen.lowering import Lowering
+from hal.codegen.target import Target
+from hal.ir.nodes import Assign, Kernel
+
+__all__ = ["STRATEGIES", "Group", "groups", "lower_group"]
+
+STRATEGIES = ("rows", "product", "named", "gathering", "pointwise")
+"""Modules of hal.codegen, the first that matches wins.
+
+Each has `match(kernel, statements, target)`, which gives None or an object whose `statements` are
+the first few of those given; `candidates(match, target, sizes)`, a list of choices, the best first;
+`cost(match, choice, target, sizes)` in seconds; and `lower(lowering, match, choice)`.
+"""
+
+
+class Match(Protocol):
+    """What a strategy takes."""
+
+    @property
+    def statements(self) -> tuple[Assign, ...]: ...
+
+
+@dataclass(frozen=True)
+class Group:
+    """Statements that one strategy lowers.
+
+    Attributes:
+        strategy: Its name.
+        match: What it found.
+        choices: Its candidates, the best first.
+    """
+
+    strategy: str
+    match: Match
+    choices: tuple[Any, ...]
+
+    @property
+    def module(self) -> Any:
+        """The strategy's module."""
+        return import_module(f"hal.codegen.{self.strategy}")
+
+
+def groups(kernel: Kernel, target: Target, sizes: Mapping[str, int]) -> list[Group]:
+    """The groups of a kernel whose lets are inlined, in order.
+
+    Raises:
+        CodegenError: no strategy takes a statement.
+    """
+    found: list[Group] = []
+    rest: Sequence[Assign] = kernel.assigns
+    while rest:
+        group = _first(kernel, rest, target, sizes)
+        found.append(group)
+        rest = rest[len(group.match.statements) :]
+    return found
+
+
+def _first(
+    kernel: Kernel, rest: Sequence[Assign], target: Target, sizes: Mapping[str, int]
+) -> Group:
+    for name in STRATEGIES:
+        if find_spec(f"hal.codegen.{name}") is None:
+            continue
+        strategy = import_module(f"hal.codegen.{name}")
+        match = strategy.match(kernel, rest, target)
+        if match is None:
+            continue
+        choices = strategy.candidates(match, target, sizes)
+        if choices:
+            return Group(name, match, tuple(choices))
+    raise CodegenError("no way is known to run this statement", span=rest[0].span)
+
+
+def lower_group(lowering: Lowering, group: Group, choice: Any) -> None:
+    """Adds a group's launches.
+
+    Raises:
+        Unsuited: the choice does not do.
+    """
+    group.module.lower(lowering, group.match, choice)
+
+
+def try_choices(kernel: Kernel, target: Target, group: Group, started: set[str]) -> Any:
+    """The first choice whose programs are valid on the chip.
+
+    Raises:
+        CodegenError: none is; the message says why the last one is not.
+    """
+    from hal.vil.validator import validate
+
+    reasons: list[str] = []
+    for choice in group.choices:
+        trial = Lowering(kernel, target, started=started)
+        try:
+            lower_group(trial, group, choice)
+            module = trial.module()
+        except Unsuited as error:
+            reasons.append(str(error))
+            continue
+        problems = validate(module, target.data or None)
+        if not problems:
+            return choice
+        reasons.append("; ".join(f"{p.where}: {p.text}" for p in problems[:3]))
+    raise CodegenError(
+        f"does not fit {target.name}: {reasons[-1]}", span=group.match.statements[0].span
+    )
