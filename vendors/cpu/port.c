@@ -3,6 +3,9 @@
 // Options (hal_host.options, else the environment):
 //   fence=1    HAL_CPU_FENCE=1    buffers can be touched only while an operation uses them
 //   threads=N  HAL_CPU_THREADS=N  threads that share a large launch; default: all processors
+//   isa=NAME   HAL_CPU_ISA=NAME   plain, avx2, avx512, amx: kernels of tile operations; default:
+//   the
+//                                 best of this processor; none: the kit's interpreter alone
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include <unistd.h>
 
 #include "kit_tables.h"
+#include "tiles.h"
 
 // What the port is without a description from the host: the least that every chip offers.
 static const char default_hcd[] =
@@ -114,6 +118,16 @@ static int32_t start(void) {
     threads = (uint32_t)atoi(text);
   }
   kit_host_threads(threads - 1);
+  const char *isa = kit_option("isa", "HAL_CPU_ISA", text, sizeof(text));
+  if (!cpu_tiles_choose(isa)) {
+    return kit_fail(
+        HAL_ERROR_UNSUPPORTED,
+        "isa=%s: this processor has no such instructions, or there is no such set; sets "
+        "are none, plain, avx2, avx512, amx",
+        isa);
+  }
+  static const vil_hooks hooks = {.tile = cpu_tile};
+  kit_host_hooks(strcmp(cpu_tiles_name(), "none") == 0 ? NULL : &hooks);
   write_overlay();
   return HAL_OK;
 }

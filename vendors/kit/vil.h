@@ -49,6 +49,7 @@ typedef struct vil_operation {
   uint16_t flags;
   vil_tile_view d, a, b, c;  // Absent operands have a NULL data.
   int64_t values[4];         // v0 … v3; an absent one holds its default.
+  vil_arena *arena;          // For vil_scratch.
 } vil_operation;
 
 // A port's own implementation of tile operations (UN BIN SEL CAST RED MMA TRN SCAN COPY). It is
@@ -132,6 +133,9 @@ int32_t vil_launch_run(const void *storage, vil_arena *arena, const vil_hooks *h
 // Working memory of one executing thread; it grows to the largest program that it has run.
 vil_arena *vil_arena_create(void);
 void vil_arena_free(vil_arena *arena);
+// Room for one instruction: `bytes`, undefined, aligned to 64, until the next call; NULL without
+// memory.
+void *vil_scratch(vil_arena *arena, uint64_t bytes);
 
 // What a launch does, for timing models: sums over its programs are bounds, not measurements.
 typedef struct vil_work {

@@ -74,8 +74,6 @@ static inline int64_t vil_value(const vil_run *run, uint16_t value, int64_t abse
 // vil_arena.c: what every instruction stands on.
 // Makes room for the tiles, valid regions and SREGs of a program; 0 without memory.
 int vil_arena_hold(vil_arena *arena, const vil_program *program);
-// Scratch of the running instruction: `bytes` of it, undefined, aligned to 64; NULL without memory.
-void *vil_scratch(vil_arena *arena, uint64_t bytes);
 
 // A fault of the running instruction: fills the reason and gives HAL_ERROR_EXECUTION_FAILED.
 __attribute__((format(printf, 2, 3))) int32_t vil_fault(vil_run *run, const char *format, ...);

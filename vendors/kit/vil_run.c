@@ -108,7 +108,11 @@ static int32_t run_topk(vil_run *run, const vil_instruction *at, vil_operation *
 }
 
 static int32_t run_tile(vil_run *run, const vil_instruction *at) {
-  vil_operation o = {.op = at->op, .function = at->function, .axis = at->axis, .flags = at->flags};
+  vil_operation o = {.op = at->op,
+                     .function = at->function,
+                     .axis = at->axis,
+                     .flags = at->flags,
+                     .arena = run->arena};
   o.d = vil_view(run, at, VIL_D);
   o.a = vil_view(run, at, VIL_A);
   o.b = vil_view(run, at, VIL_B);

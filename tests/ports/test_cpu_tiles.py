@@ -1,0 +1,156 @@
+"""Fast tile operations of the cpu port: each instruction set against the kit's interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hal
+from hal import dtypes
+from hal.device import Device
+from hal.dtypes import DType
+from hal.errors import PortLoadError
+from hal.testing.tolerance import compare
+from hal.vil.recipes import matmul, matmul_into, matmul_of_parts
+
+SETS = ("plain", "avx2", "avx512", "amx")
+
+
+@cache
+def has_set(name: str) -> bool:
+    """Tell whether this processor has the instructions; every processor has `plain`."""
+    try:
+        hal.load_port("cpu", options={"isa": name})
+    except PortLoadError:
+        return False
+    return True
+
+
+HERE = [name for name in SETS if has_set(name)]
+
+
+@pytest.fixture(params=HERE)
+def fast(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """A device whose tiles run on one instruction set."""
+    with hal.load_port("cpu", options={"isa": request.param}).device(0) as device:
+        yield device
+
+
+@pytest.fixture
+def plain() -> Iterator[Device]:
+    """A device that runs the kit's interpreter alone."""
+    with hal.load_port("cpu", options={"isa": "none"}).device(0) as device:
+        yield device
+
+
+def launch(device: Device, module: Any, *arguments: Any, out: NDArray[Any]) -> NDArray[Any]:
+    """Run a kernel on arrays and integers; the last argument is the target, with `out` in it."""
+    stream, target = device.stream(), device.array(out)
+    given = [device.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    device.load(module)["main"].launch(stream, *given, target)
+    stream.synchronize()
+    return target.numpy()
+
+
+def whole_numbers(shape: tuple[int, int], dtype: DType, seed: int) -> NDArray[Any]:
+    """Small whole numbers, so that every sum of products is exact in every type."""
+    low, high = (-8, 8) if dtype.name not in ("u8",) else (0, 16)
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype.numpy)
+
+
+PRODUCTS = [
+    (dtypes.f32, dtypes.f32, dtypes.f32),
+    (dtypes.f64, dtypes.f64, dtypes.f64),
+    (dtypes.f16, dtypes.f16, dtypes.f32),
+    (dtypes.bf16, dtypes.bf16, dtypes.f32),
+    (dtypes.i32, dtypes.i32, dtypes.i32),
+    (dtypes.i64, dtypes.i64, dtypes.i64),
+    (dtypes.i8, dtypes.i8, dtypes.i32),
+    (dtypes.i8, dtypes.u8, dtypes.i32),
+    (dtypes.u8, dtypes.i8, dtypes.i32),
+    (dtypes.u8, dtypes.u8, dtypes.i32),
+]
+SHAPES = [(1, 1, 1), (15, 33, 7), (14, 32, 64), (29, 97, 131), (64, 64, 600), (240, 70, 33)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("types", PRODUCTS, ids=lambda t: "-".join(d.name for d in t))
+def test_whole_numbers_multiply_exactly(
+    fast: Device, types: tuple[DType, DType, DType], shape: tuple[int, int, int]
+) -> None:
+    m, n, k = shape
+    a, b = whole_numbers((m, k), types[0], 1), whole_numbers((k, n), types[1], 2)
+    module = matmul(*types, tile=(240, 100, 128) if types[2].bytes < 8 else (120, 100, 128))
+    got = launch(fast, module, m, n, k, a, b, out=np.zeros((m, n), types[2].numpy))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.array_equal(got.astype(np.float64), exact)
+
+
+@pytest.mark.parametrize("init", [False, True])
+@pytest.mark.parametrize("types", PRODUCTS, ids=lambda t: "-".join(d.name for d in t))
+def test_sums_go_on_or_start_anew(
+    fast: Device, types: tuple[DType, DType, DType], init: bool
+) -> None:
+    side = 48
+    a, b = whole_numbers((side, side), types[0], 3), whole_numbers((side, side), types[1], 4)
+    before = whole_numbers((side, side), types[2], 5)
+    got = launch(fast, matmul_into(*types, side=side, init=init), a, b, out=before)
+    exact = a.astype(np.float64) @ b.astype(np.float64) + (0 if init else before)
+    assert np.array_equal(got.astype(np.float64), exact)
+
+
+@pytest.mark.parametrize("valid", [(0, 5, 5, 5), (5, 7, 0, 9), (17, 31, 12, 7), (9, 4, 3, 12)])
+@pytest.mark.parametrize("types", PRODUCTS, ids=lambda t: "-".join(d.name for d in t))
+def test_only_valid_parts_count(
+    fast: Device, plain: Device, types: tuple[DType, DType, DType], valid: tuple[int, ...]
+) -> None:
+    side = 32
+    a, b = whole_numbers((side, side), types[0], 6), whole_numbers((side, side), types[1], 7)
+    module = matmul_of_parts(*types, side=side)
+    results = []
+    for device in (fast, plain):
+        out = np.zeros((valid[0], valid[1]), types[2].numpy)
+        results.append(launch(device, module, *valid, a, b, out=out) if out.size else out)
+    assert np.array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 2.0**-60])
+def test_products_keep_the_law_of_sums(fast: Device, dtype: DType, scale: float) -> None:
+    m, n, k = 45, 77, 1100
+    rng = np.random.default_rng(8)
+    a = (rng.standard_normal((m, k)) * scale).astype(dtype.numpy)
+    b = (rng.standard_normal((k, n)) * scale).astype(dtype.numpy)
+    target = dtypes.f64 if dtype == dtypes.f64 else dtypes.f32
+    module = matmul(dtype, dtype, target, tile=(64, 96, 256))
+    got = launch(fast, module, m, n, k, a, b, out=np.zeros((m, n), target.numpy))
+    wide = [x.astype(np.float64) for x in (a, b)]
+    size = np.abs(wide[0]) @ np.abs(wide[1])
+    found = compare(got, wide[0] @ wide[1], law="dot", scale=size, terms=k, dtype=target.name)
+    assert found.ratio <= 1
+
+
+@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64], ids=str)
+def test_special_values_reach_the_sums_that_they_belong_to(
+    fast: Device, plain: Device, dtype: DType
+) -> None:
+    m, n, k = 31, 45, 70
+    a, b = whole_numbers((m, k), dtype, 9), whole_numbers((k, n), dtype, 10)
+    a[3, 5], a[7, 9], b[11, 2], b[69, 44] = np.nan, np.inf, -np.inf, np.nan
+    target = dtypes.f64 if dtype == dtypes.f64 else dtypes.f32
+    module = matmul(dtype, dtype, target, tile=(32, 64, 96))
+    results = [
+        launch(device, module, m, n, k, a, b, out=np.zeros((m, n), target.numpy))
+        for device in (fast, plain)
+    ]
+    assert np.array_equal(results[0], results[1], equal_nan=True)
+
+
+def test_an_instruction_set_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(PortLoadError, match=r"isa=mmx: .*sets are none, plain, avx2, avx512, amx"):
+        hal.load_port("cpu", options={"isa": "mmx"})

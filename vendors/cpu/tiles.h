@@ -1,0 +1,72 @@
+// Fast tile operations: what the port does itself instead of the kit's interpreter. There is one
+// set of kernels for each instruction set; tiles.c chooses when the port starts. Values are those
+// of docs/vil.md whatever the set.
+#ifndef CPU_TILES_H_
+#define CPU_TILES_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "hal/hal.h"
+#include "vil.h"
+
+// The left matrix of a product is packed in rows of CPU_ROW_BYTES, of which the first
+// CPU_DEPTH_BYTES hold values. The pitch is an odd number of cache lines, so that the rows of a
+// block do not meet in one set of the first-level cache.
+enum { CPU_DEPTH_BYTES = 1024, CPU_ROW_BYTES = 1088 };
+
+// One way to multiply. Products of packed values are added up in blocks of rows × columns.
+//
+// Left: rows of CPU_ROW_BYTES. Right: panels of `columns`; a line of a panel holds `columns` groups
+// and a group `group` values that lie below each other. Values past the end are zeros.
+typedef struct cpu_product {
+  uint32_t value_bytes;  // Of a packed value.
+  uint32_t group;
+  uint32_t depth_multiple;  // `multiply` takes a depth that is a multiple of it.
+  uint32_t rows, columns;   // Of a full block.
+  bool needs_rows;          // `multiply` reads `rows` left rows even when fewer count.
+  bool shifts;  // 8-bit integers: the kernel multiplies u8 by i8. Signed left values are
+                // packed 128 larger, unsigned right ones 128 smaller.
+  // Packs `count` values of one row.
+  void (*pack_left)(void *out, const void *row, uint32_t dtype, uint32_t count);
+  // Packs `depth` rows (`pitch` values apart) of `columns` columns into panels of `panel_bytes`.
+  void (*pack_right)(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+                     uint32_t dtype, uint32_t depth, uint32_t columns);
+  // target (`pitch` results from row to row) = or, with `add`, += left · right for a depth above 0.
+  // `line` is the distance of the lines of `right` in groups of one column.
+  void (*multiply)(const void *left, const void *right, int64_t line, uint32_t depth, void *target,
+                   int64_t pitch, uint32_t rows, uint32_t columns, bool add);
+  void (*begin)(void), (*end)(void);  // Around the calls of `multiply`; NULL: nothing to do.
+} cpu_product;
+
+// The kernels of one instruction set. A product that is NULL is left to the kit.
+typedef struct cpu_set {
+  const char *name;
+  const cpu_product *f32, *f64, *i32, *bf16, *i8;
+} cpu_set;
+
+extern const cpu_set cpu_set_plain;
+#ifdef CPU_HAS_AVX
+extern const cpu_set cpu_set_avx2, cpu_set_avx512;
+extern const cpu_product cpu_avx512_bf16, cpu_avx512_i8;  // For processors that have them.
+#endif
+#ifdef CPU_HAS_AMX
+extern const cpu_product cpu_amx_bf16, cpu_amx_i8;
+bool cpu_amx_start(void);  // Asks the system for the tile registers; false when it refuses.
+#endif
+
+// Chooses the set of this name: "none" (the kit's interpreter does everything), "plain", "avx2",
+// "avx512" or "amx"; NULL: the best that works here. False when this processor lacks the named one.
+// Products that do not give right results here are left out, with a line to the log. Called when
+// the port starts.
+bool cpu_tiles_choose(const char *name);
+const char *cpu_tiles_name(void);
+
+// The kit's tile hook; the context is not used.
+int cpu_tile(void *context, const vil_operation *operation);
+
+// MMA by the set's products; 0 when none of them fits.
+int cpu_matrix(const cpu_set *set, const vil_operation *operation);
+#endif  // CPU_TILES_H_

@@ -1,0 +1,140 @@
+// AVX2, FMA and F16C.
+#include <immintrin.h>
+
+#include "tiles_pack.h"
+
+#define VECTOR_BYTES 32
+#define BLOCK_ROWS 6
+#define TYPE float
+#define KERNEL multiply_f32
+#include "tiles_block.h"
+#define TYPE double
+#define KERNEL multiply_f64
+#include "tiles_block.h"
+#define TYPE uint32_t
+#define KERNEL multiply_i32
+#include "tiles_block.h"
+
+static inline void copy_f32(void *out, const void *row, uint32_t dtype, uint32_t count) {
+  float *to = out;
+  const uint16_t *from = row;
+  uint32_t i = 0;
+  switch (dtype) {
+    case HAL_DTYPE_F32:
+      memcpy(out, row, (size_t)count * 4);
+      break;
+    case HAL_DTYPE_F16:
+      for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+      for (; i < count; ++i) to[i] = _cvtsh_ss(from[i]);
+      break;
+    case HAL_DTYPE_BF16:
+      for (; i < count; ++i) {
+        uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(to + i, &bits, 4);
+      }
+      break;
+    default:
+      vil_to_f32(out, row, dtype, count);
+  }
+}
+DEFINE_PACKING(pack_f32, copy_f32, 16, 4)
+DEFINE_PACKING(pack_f64, copy_f64, 8, 8)
+DEFINE_PACKING(pack_i32, copy_i32, 16, 4)
+
+static const cpu_product f32 = {.value_bytes = 4,
+                                .group = 1,
+                                .depth_multiple = 1,
+                                .rows = BLOCK_ROWS,
+                                .columns = 16,
+                                .pack_left = pack_f32_left,
+                                .pack_right = pack_f32_right,
+                                .multiply = multiply_f32};
+static const cpu_product f64 = {.value_bytes = 8,
+                                .group = 1,
+                                .depth_multiple = 1,
+                                .rows = BLOCK_ROWS,
+                                .columns = 8,
+                                .pack_left = pack_f64_left,
+                                .pack_right = pack_f64_right,
+                                .multiply = multiply_f64};
+static const cpu_product i32 = {.value_bytes = 4,
+                                .group = 1,
+                                .depth_multiple = 1,
+                                .rows = BLOCK_ROWS,
+                                .columns = 16,
+                                .pack_left = pack_i32_left,
+                                .pack_right = pack_i32_right,
+                                .multiply = multiply_i32};
+
+// ---- 8-bit integers as pairs of 16-bit ones: each pair of products fits 32 bits ----
+
+static void pack_i16_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
+  int16_t *to = out;
+  if (dtype == HAL_DTYPE_I8) {
+    for (uint32_t i = 0; i < count; ++i) to[i] = ((const int8_t *)row)[i];
+  } else {
+    for (uint32_t i = 0; i < count; ++i) to[i] = ((const uint8_t *)row)[i];
+  }
+}
+
+static void pack_i16_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+                           uint32_t dtype, uint32_t depth, uint32_t columns) {
+  for (uint32_t l = 0; l < depth; l += 2) {
+    for (uint32_t n = 0; n < columns; n += 16) {
+      uint32_t width = columns - n < 16 ? columns - n : 16;
+      int16_t above[16] = {0}, below[16] = {0};
+      const uint8_t *row = (const uint8_t *)first + (int64_t)l * pitch + n;
+      pack_i16_left(above, row, dtype, width);
+      if (l + 1 < depth) pack_i16_left(below, row + pitch, dtype, width);
+      uint32_t *to = (uint32_t *)((uint8_t *)out + n / 16 * panel_bytes) + (size_t)l / 2 * 16;
+      for (int j = 0; j < 16; ++j) to[j] = (uint16_t)above[j] | (uint32_t)(uint16_t)below[j] << 16;
+    }
+  }
+}
+
+static inline __attribute__((always_inline)) void block_i16(const uint8_t *a, const __m256i *b,
+                                                            uint32_t depth, int32_t *d,
+                                                            int64_t pitch, uint32_t columns,
+                                                            bool add, const uint32_t rows) {
+  __m256i sum[BLOCK_ROWS][2];
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = _mm256_setzero_si256();
+  for (uint32_t l = 0; l < depth; l += 2, b += 2, a += 4) {
+    __m256i near = _mm256_loadu_si256(b), far = _mm256_loadu_si256(b + 1);
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < rows; ++i) {
+      int32_t pair;
+      memcpy(&pair, a + (size_t)i * CPU_ROW_BYTES, 4);
+      __m256i both = _mm256_set1_epi32(pair);
+      sum[i][0] = _mm256_add_epi32(sum[i][0], _mm256_madd_epi16(both, near));
+      sum[i][1] = _mm256_add_epi32(sum[i][1], _mm256_madd_epi16(both, far));
+    }
+  }
+  for (uint32_t i = 0; i < rows; ++i) {
+    uint32_t room[16];
+    memcpy(room, sum[i], sizeof(room));
+    for (uint32_t n = 0; n < columns; ++n)
+      d[i * pitch + n] = (int32_t)(add ? (uint32_t)d[i * pitch + n] + room[n] : room[n]);
+  }
+}
+
+static void multiply_i16(const void *left, const void *right, int64_t line, uint32_t depth,
+                         void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+  (void)line;
+  for (uint32_t i = rows == BLOCK_ROWS ? rows : 0; i < rows; ++i)
+    block_i16((const uint8_t *)left + (size_t)i * CPU_ROW_BYTES, right, depth,
+              (int32_t *)target + i * pitch, pitch, columns, add, 1);
+  if (rows == BLOCK_ROWS) block_i16(left, right, depth, target, pitch, columns, add, BLOCK_ROWS);
+}
+
+static const cpu_product i16 = {.value_bytes = 2,
+                                .group = 2,
+                                .depth_multiple = 2,
+                                .rows = BLOCK_ROWS,
+                                .columns = 16,
+                                .pack_left = pack_i16_left,
+                                .pack_right = pack_i16_right,
+                                .multiply = multiply_i16};
+
+const cpu_set cpu_set_avx2 = {.name = "avx2", .f32 = &f32, .f64 = &f64, .i32 = &i32, .i8 = &i16};

@@ -1,0 +1,71 @@
+// Packing for dot products of the hardware: groups of two bf16 or four 8-bit integers fill 32 bits,
+// and a panel has 32 columns. Left rows stay as they are.
+#ifndef CPU_TILES_DOT_H_
+#define CPU_TILES_DOT_H_
+
+#include "tiles.h"
+
+enum { DOT_COLUMNS = 32 };
+
+static void pack_bf16_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
+  (void)dtype;
+  memcpy(out, row, (size_t)count * 2);
+}
+
+static inline void pair_lines(uint32_t *to, const uint16_t *above, const uint16_t *below,
+                              uint32_t count) {
+  for (uint32_t n = 0; n < count; ++n) to[n] = above[n] | (uint32_t)below[n] << 16;
+}
+
+static void pack_bf16_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+                            uint32_t dtype, uint32_t depth, uint32_t columns) {
+  (void)dtype;
+  static const uint16_t zeros[DOT_COLUMNS];
+  const uint16_t *row = first;
+  for (uint32_t l = 0; l < depth; l += 2, row += 2 * pitch) {
+    uint8_t *line = (uint8_t *)out + (size_t)l / 2 * DOT_COLUMNS * 4;
+    for (uint32_t n = 0; n < columns; n += DOT_COLUMNS, line += panel_bytes) {
+      const uint16_t *below = l + 1 < depth ? row + pitch + n : zeros;
+      if (columns - n >= DOT_COLUMNS) {
+        pair_lines((uint32_t *)(void *)line, row + n, below, DOT_COLUMNS);
+      } else {
+        memset(line, 0, (size_t)DOT_COLUMNS * 4);
+        pair_lines((uint32_t *)(void *)line, row + n, below, columns - n);
+      }
+    }
+  }
+}
+
+// One group of four rows; `flip` changes the signedness of each byte.
+static inline void quad_lines(uint32_t *to, const uint8_t *const rows[4], uint32_t flip,
+                              uint32_t count) {
+  for (uint32_t n = 0; n < count; ++n)
+    to[n] = (rows[0][n] | (uint32_t)rows[1][n] << 8 | (uint32_t)rows[2][n] << 16 |
+             (uint32_t)rows[3][n] << 24) ^
+            flip;
+}
+
+// Rows past the depth are packed as zeros: `flip` has no bits for them.
+static inline __attribute__((always_inline)) void pack_quads(uint8_t *out, size_t panel_bytes,
+                                                             const uint8_t *row, int64_t pitch,
+                                                             uint32_t depth, uint32_t columns,
+                                                             bool flips) {
+  static const uint8_t zeros[DOT_COLUMNS];
+  for (uint32_t l = 0; l < depth; l += 4, row += 4 * pitch) {
+    uint8_t *line = out + (size_t)l / 4 * DOT_COLUMNS * 4;
+    uint32_t there = depth - l < 4 ? depth - l : 4;
+    uint32_t flip = flips ? 0x80808080u >> (8 * (4 - there)) : 0;
+    for (uint32_t n = 0; n < columns; n += DOT_COLUMNS, line += panel_bytes) {
+      const uint8_t *rows[4];
+      for (uint32_t k = 0; k < 4; ++k) rows[k] = k < there ? row + k * pitch + n : zeros;
+      if (columns - n >= DOT_COLUMNS) {
+        quad_lines((uint32_t *)(void *)line, rows, flip, DOT_COLUMNS);
+      } else {
+        memset(line, 0, (size_t)DOT_COLUMNS * 4);
+        quad_lines((uint32_t *)(void *)line, rows, flip, columns - n);
+      }
+    }
+  }
+}
+
+#endif  // CPU_TILES_DOT_H_

@@ -1,0 +1,211 @@
+// MMA: chooses a product for the types, packs, and walks over blocks (docs/vil.md, section 5.6).
+//
+// The order of loops keeps a block of the left matrix in the second-level cache and a panel of the
+// right one between the first and the second: Goto and van de Geijn, "Anatomy of high-performance
+// matrix multiplication", ACM TOMS 34(3), 2008.
+#include "tiles.h"
+#include "vil_launch.h"
+
+enum {
+  LEFT_ROWS = 224,      // Rows of the left matrix that are packed at once: 238 KiB.
+  RIGHT_COLUMNS = 1024  // Columns of the right one: 1 MiB of f32.
+};
+
+typedef struct view {
+  const uint8_t *data;
+  uint64_t pitch_bytes;
+  uint32_t dtype, bytes;
+} view;
+
+static view view_of(const vil_tile_view *tile) {
+  uint32_t bytes = vil_dtype_bytes(tile->dtype);
+  return (view){tile->data, (uint64_t)tile->columns * bytes, tile->dtype, bytes};
+}
+
+static const uint8_t *element(const view *v, uint32_t row, uint32_t column) {
+  return v->data + row * v->pitch_bytes + (uint64_t)column * v->bytes;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
+static uint32_t round_up(uint32_t value, uint32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// One product while it runs.
+typedef struct job {
+  const cpu_product *product;
+  const vil_operation *o;
+  view left, right;
+  uint8_t *packed_left, *packed_right;
+  uint32_t depth, padded;  // Of the present step.
+  size_t panel_bytes;
+  bool in_place;  // The right matrix is read where it lies.
+  bool add;
+} job;
+
+static void multiply_block(const job *j, uint32_t first_row, uint32_t rows, uint32_t column,
+                           uint32_t columns, const void *right, int64_t line) {
+  const cpu_product *p = j->product;
+  uint32_t bytes = vil_dtype_bytes(j->o->d.dtype);
+  for (uint32_t i = 0; i < rows; i += p->rows) {
+    uint8_t *target =
+        (uint8_t *)j->o->d.data + ((uint64_t)(first_row + i) * j->o->d.columns + column) * bytes;
+    p->multiply(j->packed_left + (size_t)i * CPU_ROW_BYTES, right, line, j->padded, target,
+                j->o->d.columns, smaller(p->rows, rows - i), columns, j->add);
+  }
+}
+
+// Packs `rows` rows of the left matrix and multiplies them by `columns` packed columns.
+static void multiply_rows(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
+                          uint32_t first_column, uint32_t columns) {
+  const cpu_product *p = j->product;
+  for (uint32_t i = 0; i < rows; ++i) {
+    uint8_t *out = j->packed_left + (size_t)i * CPU_ROW_BYTES;
+    p->pack_left(out, element(&j->left, first_row + i, at), j->left.dtype, j->depth);
+    memset(out + (size_t)j->depth * p->value_bytes, 0,
+           (size_t)(j->padded - j->depth) * p->value_bytes);
+  }
+  for (uint32_t n = 0, panel = 0; n < columns; n += p->columns, ++panel) {
+    uint32_t width = smaller(p->columns, columns - n);
+    if (j->in_place && width == p->columns) {
+      multiply_block(j, first_row, rows, first_column + n, width,
+                     element(&j->right, at, first_column + n),
+                     (int64_t)(j->right.pitch_bytes / j->right.bytes));
+    } else {
+      multiply_block(j, first_row, rows, first_column + n, width,
+                     j->packed_right + panel * j->panel_bytes, p->columns);
+    }
+  }
+}
+
+static void pack_columns(const job *j, uint32_t at, uint32_t first, uint32_t columns) {
+  const cpu_product *p = j->product;
+  uint32_t whole = j->in_place ? columns / p->columns * p->columns : 0;
+  if (whole == columns) return;
+  p->pack_right(j->packed_right + whole / p->columns * j->panel_bytes, j->panel_bytes,
+                element(&j->right, at, first + whole),
+                (int64_t)(j->right.pitch_bytes / j->right.bytes), j->right.dtype, j->depth,
+                columns - whole);
+  uint32_t lines = round_up(j->depth, p->group) / p->group;
+  size_t used = (size_t)lines * p->group * p->value_bytes * p->columns;
+  for (uint32_t panel = whole / p->columns; panel * p->columns < columns && used < j->panel_bytes;
+       ++panel)
+    memset(j->packed_right + panel * j->panel_bytes + used, 0, j->panel_bytes - used);
+}
+
+// False without memory; the target is then as it was.
+static bool multiply(const cpu_product *p, const vil_operation *o, uint32_t depth) {
+  uint32_t rows = o->d.valid_rows, columns = o->d.valid_columns,
+           most = CPU_DEPTH_BYTES / p->value_bytes;
+  job j = {.product = p, .o = o, .left = view_of(&o->a), .right = view_of(&o->b)};
+  uint32_t left_rows = round_up(smaller(rows, LEFT_ROWS), p->rows);
+  uint32_t panels = round_up(smaller(columns, RIGHT_COLUMNS), p->columns) / p->columns;
+  size_t panel_bytes = (size_t)CPU_DEPTH_BYTES * p->columns,
+         left_bytes = (size_t)left_rows * CPU_ROW_BYTES;
+  // One block of rows uses each packed value once, so packing would not pay.
+  j.in_place = p->group == 1 && o->b.dtype == o->d.dtype && rows <= p->rows;
+  uint8_t *room = vil_scratch(o->arena, left_bytes + panels * panel_bytes + 64);
+  if (!room) return false;
+  if (p->needs_rows) memset(room, 0, left_bytes);
+  j.packed_left = room;
+  j.packed_right = room + round_up((uint32_t)left_bytes, 64);
+  if (p->begin) p->begin();
+  for (uint32_t at = 0; at < depth; at += most) {
+    j.depth = smaller(most, depth - at);
+    j.padded = round_up(j.depth, p->depth_multiple);
+    j.panel_bytes = (size_t)j.padded * p->value_bytes * p->columns;
+    j.add = at > 0 || !(o->flags & VIL_FLAG_INIT);
+    for (uint32_t n = 0; n < columns; n += RIGHT_COLUMNS) {
+      uint32_t width = smaller(RIGHT_COLUMNS, columns - n);
+      pack_columns(&j, at, n, width);
+      for (uint32_t m = 0; m < rows; m += LEFT_ROWS)
+        multiply_rows(&j, at, m, smaller(LEFT_ROWS, rows - m), n, width);
+    }
+  }
+  if (p->end) p->end();
+  return true;
+}
+
+// ---- 8-bit integers whose kernels want u8 · i8 ----
+
+static int32_t integer_at(const view *v, uint32_t row, uint32_t column) {
+  const uint8_t *at = element(v, row, column);
+  return v->dtype == HAL_DTYPE_I8 ? *(const int8_t *)at : *at;
+}
+
+// The packed left is a + p and the packed right b − q, where p and q are 128 or 0, so
+//   Σ a·b = Σ (a + p)·(b − q) − p · Σ (b − q) + q · Σ a
+// and this adds the last two terms. Everything wraps.
+static void add_shifts(const vil_operation *o, uint32_t depth) {
+  view a = view_of(&o->a), b = view_of(&o->b);
+  uint32_t p = a.dtype == HAL_DTYPE_I8 ? 128 : 0, q = b.dtype == HAL_DTYPE_U8 ? 128 : 0;
+  enum { CHUNK = 256 };
+  for (uint32_t first = 0; first < o->d.valid_columns && (p || q); first += CHUNK) {
+    uint32_t sums[CHUNK] = {0}, count = smaller(CHUNK, o->d.valid_columns - first);
+    for (uint32_t l = 0; l < depth && p; ++l) {
+      for (uint32_t n = 0; n < count; ++n) sums[n] += (uint32_t)integer_at(&b, l, first + n) - q;
+    }
+    for (uint32_t m = 0; m < o->d.valid_rows; ++m) {
+      uint32_t *row = (uint32_t *)o->d.data + (uint64_t)m * o->d.columns + first, sum = 0;
+      for (uint32_t l = 0; l < depth && q; ++l) sum += (uint32_t)integer_at(&a, m, l);
+      for (uint32_t n = 0; n < count; ++n) row[n] += q * sum - p * sums[n];
+    }
+  }
+}
+
+// ---- 16-bit dot products of the hardware flush subnormal numbers ----
+
+// Each value is 0 or at least 2^-50 in size. Then every product is a multiple of 2^-114 and so is
+// every partial sum: none is subnormal. Infinities and NaN pass.
+static bool is_tame_row(const uint16_t *row, uint32_t count) {
+  uint16_t least = UINT16_MAX;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint16_t size = (uint16_t)((row[i] & 0x7FFF) - 1);  // A zero becomes the largest.
+    least = size < least ? size : least;
+  }
+  return least >= ((127 - 50) << 7) - 1;
+}
+
+static bool is_tame(const vil_tile_view *tile, uint32_t rows, uint32_t columns) {
+  view v = view_of(tile);
+  for (uint32_t i = 0; i < rows; ++i) {
+    if (!is_tame_row((const uint16_t *)(const void *)element(&v, i, 0), columns)) return false;
+  }
+  return true;
+}
+
+// ---- The choice ----
+
+static const cpu_product *choose(const cpu_set *set, const vil_operation *o, uint32_t depth) {
+  uint32_t dtype = o->a.dtype;
+  if (dtype == HAL_DTYPE_BF16 && set->bf16 && is_tame(&o->a, o->d.valid_rows, depth) &&
+      is_tame(&o->b, depth, o->d.valid_columns))
+    return set->bf16;
+  if (o->d.dtype == HAL_DTYPE_F32) return set->f32;
+  if (o->d.dtype == HAL_DTYPE_F64) return set->f64;
+  if (dtype == HAL_DTYPE_I32) return set->i32;
+  if (o->d.dtype == HAL_DTYPE_I32) return set->i8 ? set->i8 : set->i32;
+  return NULL;  // i64
+}
+
+static void clear(const vil_operation *o) {
+  uint64_t bytes = vil_dtype_bytes(o->d.dtype);
+  for (uint32_t i = 0; i < o->d.valid_rows; ++i)
+    memset((uint8_t *)o->d.data + i * o->d.columns * bytes, 0, o->d.valid_columns * bytes);
+}
+
+int cpu_matrix(const cpu_set *set, const vil_operation *o) {
+  uint32_t depth = smaller(o->a.valid_columns, o->b.valid_rows);
+  if (o->d.valid_rows == 0 || o->d.valid_columns == 0) return 1;
+  if (depth == 0) {
+    if (o->flags & VIL_FLAG_INIT) clear(o);
+    return 1;
+  }
+  const cpu_product *product = choose(set, o, depth);
+  if (!product || !multiply(product, o, depth)) return 0;
+  if (product->shifts) add_shifts(o, depth);
+  return 1;
+}
