@@ -153,6 +153,14 @@ def look(options: Options) -> tuple[Target, Preflight, dict[str, str], str]:
     if options.device is None:
         options.device = target.index
     found = preflight(target, options.device, _keys())
+    count = int(found.facts.get("device_count", 0))
+    if 0 < count <= options.device:
+        have = "1 device, number 0" if count == 1 else f"{count} devices, 0 to {count - 1}"
+        raise UsageError(
+            f"--device {options.device}: the port has {have}",
+            call="hal-certify",
+            next_step="'hal devices' lists them.",
+        )
     flat, hash_, problem = _describe(target, found)
     found.problem = found.problem or problem
     return target, found, flat, hash_

@@ -29,11 +29,13 @@ class Attempt:
         problem: Why the port does not load; empty when it does.
         devices: A row for each device that opened: name, title, hcd, memory_bytes, library.
         closed: A sentence for each device that did not open.
+        died: The process ended by a signal, or did not end.
     """
 
     problem: str = ""
     devices: list[dict[str, Any]] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    died: bool = False
 
 
 def attempt_all(paths: Iterable[Path], *, seconds: float = SECONDS) -> dict[Path, Attempt]:
@@ -56,16 +58,36 @@ def attempt(path: Path, seconds: float = SECONDS) -> Attempt:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Attempt(f"loading it takes more than {seconds:.0f} s")
+        return Attempt(f"loading it takes more than {seconds:.0f} s", died=True)
     if done.returncode < 0:
         number = -done.returncode
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        return Attempt(f"loading it ends the process with {name}")
+        return Attempt(f"loading it ends the process with {name}", died=True)
     try:
         return Attempt(**json.loads(done.stdout.splitlines()[-1]))
     except (IndexError, ValueError, TypeError):
         said = done.stderr.strip().splitlines()
         return Attempt(said[-1] if said else f"loading it ends with status {done.returncode}")
+
+
+def require_alive(device: str) -> None:
+    """Raise PortLoadError when trying the port of NAME[:HCD][:INDEX] ends or stops a process.
+
+    Anything else that is wrong with it is told better by opening it.
+    """
+    from hal.errors import PortLoadError
+    from hal.port.discovery import candidates, parse_spec
+
+    for found in candidates(parse_spec(device)):
+        if found.path is None:
+            continue
+        tried = attempt(found.path)
+        if tried.died:
+            raise PortLoadError(
+                f"{found.path}: {tried.problem}",
+                call="hal.open",
+                next_step="Run it under a debugger, or ask the port's vendor.",
+            )
 
 
 def _look(path: str) -> Attempt:

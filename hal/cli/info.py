@@ -26,7 +26,9 @@ def command(device: str, as_json: bool) -> int:
     A capability is native (the port has it), emulated (the loader does it by other means) or none.
     """
     import hal
+    from hal.cli.attempt import require_alive
 
+    require_alive(device)
     with hal.open(device) as opened:
         info = asdict(opened.info())
         info["summary"] = dict(_summary(opened.hcd))

@@ -42,7 +42,8 @@ def create(name: str, into: Path) -> Path:
     """Copy the template to `into`/`name` under the new name and return that folder.
 
     Raises:
-        UsageError: the name cannot name a library and a Python package, or the folder is there.
+        UsageError: the name cannot name a library and a Python package, a port has it, or the
+            folder is there.
     """
     if NAME.fullmatch(name) is None or name in {PLACEHOLDER, "kit"}:
         raise UsageError(
@@ -51,6 +52,7 @@ def create(name: str, into: Path) -> Path:
             next_step="Use 1 to 32 small letters, digits and underscores, a letter first, "
             f"and neither '{PLACEHOLDER}' nor 'kit'.",
         )
+    _refuse_taken(name)
     folder = into / name
     if folder.exists():
         raise UsageError(
@@ -66,6 +68,19 @@ def create(name: str, into: Path) -> Path:
         target = folder / renamed(source.name, name)
         target.write_text(renamed(source.read_text(encoding="utf-8"), name), encoding="utf-8")
     return folder
+
+
+def _refuse_taken(name: str) -> None:
+    """Refuse the name of a port that is there: two ports of one name cannot be loaded by it."""
+    import hal
+
+    for record in hal.ports():
+        if record.name == name:
+            raise UsageError(
+                f"there is a port '{name}' at {record.path}",
+                call="port.new",
+                next_step="Choose another name; two ports of one name can only be told by path.",
+            )
 
 
 def renamed(text: str, name: str) -> str:

@@ -71,9 +71,9 @@ CASES = (
 PEER = "llmcompass_us"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the report.
+@dataclass(frozen=True, kw_only=True)
+class Row(Errors):
+    """One line of the report: errors, and of what.
 
     Attributes:
         device, operator: What was measured.
@@ -88,13 +88,6 @@ class Row:
     operator: str
     split: str
     part: str
-    count: int
-    mape: float
-    median: float
-    p90: float
-    worst: float
-    spearman: float
-    bias: float
     peer_mape: float | None = None
     same_rows_mape: float | None = None
     bar: float | None = None
@@ -185,10 +178,10 @@ def _row(
     theirs = errors(peer[known], measured[known]).mape if known.any() else None
     same = errors(ours[known], measured[known]).mape if known.any() else None
     return Row(
-        case.device,
-        name,
-        case.split if case.family else "none",
-        part,
+        device=case.device,
+        operator=name,
+        split=case.split if case.family else "none",
+        part=part,
         **asdict(errors(ours, measured)),
         peer_mape=theirs,
         same_rows_mape=same,
@@ -238,10 +231,9 @@ def _layer() -> tuple[list[Row], Points]:
     a = np.array([ours[name] for name in measured])
     b = np.array(list(measured.values()))
     whole: Errors = errors(np.array([a.sum()]), np.array([b.sum()]))
-    device = "A100-80GBx4"
+    what: dict[str, Any] = {"device": "A100-80GBx4", "split": "none", "part": "unseen"}
     rows = [
-        Row(device, "GPT-3 layer, operators", "none", "unseen", **asdict(errors(a, b)), bar=0.15),
-        Row(device, "GPT-3 layer, total", "none", "unseen", **asdict(whole), bar=0.05,
-            peer_mape=0.021),
-    ]  # fmt: skip
+        Row(operator="GPT-3 layer, operators", bar=0.15, **what, **asdict(errors(a, b))),
+        Row(operator="GPT-3 layer, total", bar=0.05, peer_mape=0.021, **what, **asdict(whole)),
+    ]
     return rows, Points("A100-80GBx4 GPT-3 layer", b, a, np.ones(len(b), dtype=np.bool_))

@@ -104,6 +104,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
         ([PORT, "--hcd", "no_such.hcd.yaml"], 2, "no_such.hcd.yaml"),
         ([PORT, "--isolation", "none"], 2, "use case, or group:N"),
         ([PORT, "--nonce", "xyz"], 2, "is not hexadecimal"),
+        ([PORT, "--device", "99"], 2, "--device 99: the port has "),
         ([PORT, "--select", "(memory"], 2, "unexpected 'end'"),
         ([PORT, "--resume", "no_such_run"], 2, "holds no run to resume. Name the --out folder"),
         ([PORT, "--out", "/proc/no_such"], 2, "cannot be written: No such file or directory. Name"),

@@ -57,3 +57,11 @@ def test_a_port_that_crashes_takes_no_command_with_it(
     assert done.returncode in {0, 1}
     assert "loading it ends the process with SIGABRT" in getattr(done, place)
     assert "cpu" in done.stdout
+
+
+def test_info_of_a_port_that_crashes_says_so(run, tmp_path: Path) -> None:
+    library = build_library(tmp_path, CRASH)
+    done = run("hal.cli", "info", str(library))
+    assert done.returncode == 1
+    assert "loading it ends the process with SIGABRT" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import hal
 from hal.cli import port
 from hal.errors import UsageError
 
@@ -60,6 +61,13 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists"):
         port.create("acme", tmp_path)
     assert list((tmp_path / "acme").iterdir()) == []
+
+
+def test_the_name_of_a_port_that_is_there_is_refused(tmp_path: Path) -> None:
+    taken = hal.ports()[0].name
+    with pytest.raises(UsageError, match=f"there is a port '{taken}'"):
+        port.create(taken, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_whole_words_are_renamed() -> None:
