@@ -32,6 +32,7 @@ __all__ = [
     "plain_indices",
     "reads_of",
     "rename",
+    "rename_statement",
     "taken_names",
     "unused_name",
     "writes_of",
