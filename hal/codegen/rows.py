@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import prod
 
 from hal.codegen import rows_walk, rows_whole, symbolic
-from hal.codegen.choice import Choice
+from hal.codegen.choice import Choice, rank
 from hal.codegen.lowering import Lowering
 from hal.codegen.rows_match import RowGroup, find_rows
 from hal.codegen.target import Target
 from hal.ir.analysis import value_of
 from hal.ir.nodes import Assign, Kernel
-from hal.ir.passes.rewriting import accesses, cost as operations_of
+from hal.ir.passes.rewriting import accesses
+from hal.ir.passes.rewriting import cost as operations_of
 from hal.vil.expressions import Binary, Const
 from hal.vil.expressions import Expr as VilExpr
 
@@ -72,7 +73,7 @@ def candidates(found: Match, target: Target, sizes: Mapping[str, int]) -> list[C
         if width:
             tiles = (("rows", height), ("columns", width), ("stream", int(stream)))
             choices.append(Choice(NAME, tiles))
-    return choices
+    return [item.choice for item in rank(choices, lambda c: cost(found, c, target, sizes))]
 
 
 def _size(group: RowGroup, names: Sequence[str], sizes: Mapping[str, int]) -> int | None:
@@ -131,7 +132,8 @@ def cost(found: Match, choice: Choice, target: Target, sizes: Mapping[str, int])
     full = [item for item in group.statements if not _is_row(group, item)]
     moved = sum(
         found.kernel.array(name).dtype.bytes * rows * length
-        for name in _moved(group) for _ in range(walks if name in _loaded(group) else 1)
+        for name in _moved(group)
+        for _ in range(walks if name in _loaded(group) else 1)
     )
     work = sum(operations_of(item.value) for item in full) * rows * length
     blocks = -(-rows // height) * (1 if length <= width else walks * -(-length // width))
@@ -192,5 +194,3 @@ def _at_most(length: VilExpr, limit: int) -> VilExpr:
         return Const(int(known <= limit))
     room = symbolic.plus(limit + 1, symbolic.times(-1, length))
     return Binary("max", Const(0), Binary("min", Const(1), room))
-
-

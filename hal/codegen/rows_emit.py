@@ -26,9 +26,7 @@ def identity(statement: Assign, dtype: DType) -> float | int:
     return identity_of(statement, Array("", dtype, (), "temp"))
 
 
-def operand_of(
-    scope: Scope, values: Values, statement: Assign, dtype: DType | None
-) -> TileHandle:
+def operand_of(scope: Scope, values: Values, statement: Assign, dtype: DType | None) -> TileHandle:
     """The tile that a statement combines along its columns, in `dtype` (None: its own)."""
     value = statement.value
     operand = value.operands[0] if isinstance(value, NamedCall) else value

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hal.ir.analysis import index_extents, indices_of, reduced_indices
-from hal.ir.nodes import Assign, Expr, Index, Kernel, NamedCall
+from hal.ir.nodes import Access, Assign, Expr, Index, Kernel, NamedCall
 from hal.ir.passes.rewriting import (
     accesses,
     mentioned,
@@ -239,8 +239,22 @@ def _renamed(
 
 
 def _has_columns(item: Assign, frame: _Frame) -> bool:
-    """Some operand is loaded along all columns, so that the tile's valid columns are right."""
-    return any(set(frame.columns) <= set(indices_of(a)) for a in accesses(item.value))
+    """Some operand is loaded along all columns, and none (nor the target) runs across them.
+
+    The first makes the valid columns of its tile right, the second keeps transfers contiguous.
+    """
+    columns = set(frame.columns)
+    loads = list(accesses(item.value))
+    if any(_is_across(access, frame) for access in (item.target, *loads)):
+        return False
+    return any(columns <= set(indices_of(access)) for access in loads)
+
+
+def _is_across(access: Access, frame: _Frame) -> bool:
+    """Elements that are neighbours in memory lie in different rows of the group."""
+    if not access.indices or not set(frame.columns) & set(indices_of(access)):
+        return False
+    return bool(set(frame.rows) & set(indices_of(access.indices[-1])))
 
 
 def _is_safe(item: Assign, taken: Sequence[Assign], frame: _Frame) -> bool:

@@ -93,5 +93,3 @@ def _last_uses(statements: Sequence[Assign]) -> dict[str, int]:
                 found[repr(part)] = position
             stack += [] if isinstance(part, Access) else children(part)
     return found
-
-

@@ -92,8 +92,8 @@ def walks(kernel: Kernel, group: RowGroup) -> list[Walk]:
         here = [item for item in statements if levels[item.target.array] == level]
         reductions = tuple(item for item in here if group.is_reduction(item))
         stores = tuple(item for item in here if group.is_full(item))
-        after = tuple(i for i in here if i not in reductions and i not in stores)
-        found.append(Walk(reductions, stores, after))
+        ends = tuple(item for item in here if item not in (*reductions, *stores))
+        found.append(Walk(reductions, stores, ends))
     return found
 
 
