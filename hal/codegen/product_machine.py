@@ -10,6 +10,7 @@ from hal.sim.chip import Chip
 from hal.vil.check_chip import Limits
 
 if TYPE_CHECKING:
+    from hal.codegen.target import Target
     from hal.hcd import Hcd
 
 __all__ = ["Machine"]
@@ -88,6 +89,16 @@ class Machine:
             overlap=_overlap(hcd),
         )
 
+    @staticmethod
+    def of_target(target: Target) -> Machine:
+        """The machine of a target, read once; round figures for vil-core."""
+        if target.hcd is None:
+            return _core(target.limits)
+        known = _KNOWN.get(target.sha256)
+        if known is None:
+            known = _KNOWN[target.sha256] = Machine.of(target.hcd)
+        return known
+
     def rate(self, left: DType, right: DType) -> float:
         """Multiply-adds of one worker a second; vector lanes where no matrix unit takes them."""
         found = [self.macs_per_s.get(dtype.name, 0.0) for dtype in (left, right)]
@@ -101,6 +112,33 @@ class Machine:
         """Where a tile with this space lies, and the bytes there (docs/vil.md, section 6.5)."""
         place = space if space in self.limits.spaces else "near"
         return place, self.limits.spaces[place][0]
+
+
+_KNOWN: dict[str, Machine] = {}
+
+
+def _core(limits: Limits) -> Machine:
+    """Round figures of a small chip, where no description says more."""
+    rates = dict.fromkeys(("f32", "f64", "f16", "bf16", "i8", "i32", "i64"), 1e10)
+    return Machine(
+        limits=limits,
+        workers=1,
+        macs_per_s=rates,
+        shapes={},
+        weights=False,
+        fill_s=0.0,
+        load_bytes_per_s=1e10,
+        store_bytes_per_s=1e10,
+        setup_s=1e-8,
+        latency_s=1e-7,
+        lanes_per_s=1e10,
+        memory_bytes_per_s=1e10,
+        cache_bytes=1e6,
+        cache_bytes_per_s=4e10,
+        issue_s=1e-8,
+        launch_s=3e-6,
+        overlap=False,
+    )
 
 
 def _latency_s(hcd: Hcd) -> float:

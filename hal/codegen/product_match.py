@@ -26,7 +26,7 @@ from hal.ir.analysis import (
 )
 from hal.ir.nodes import Access, Assign, Call, Cast, Const, Expr, Index, Kernel, walk
 
-__all__ = ["MAX_DIGITS", "Product", "find"]
+__all__ = ["MAX_DIGITS", "Product", "find", "keeps_values"]
 
 MAX_DIGITS = 3
 """Indices that one tile axis can hold (docs/vil.md, section 1.4)."""
@@ -295,7 +295,7 @@ def _operand(kernel: Kernel, side: Expr, total: DType) -> DType:
     if dtype is None or not isinstance(access, Access):
         return total
     stored = kernel.array(access.array).dtype
-    if _keeps_values(stored, dtype):
+    if keeps_values(stored, dtype):
         dtype = stored
     dtype = EXACT_IN.get(dtype, dtype)
     if total == dtypes.f32 and dtype.is_float:
@@ -303,7 +303,7 @@ def _operand(kernel: Kernel, side: Expr, total: DType) -> DType:
     return dtype if total == dtypes.i32 and dtype.is_int else total
 
 
-def _keeps_values(stored: DType, dtype: DType) -> bool:
+def keeps_values(stored: DType, dtype: DType) -> bool:
     """A conversion between them changes no value."""
     if stored.kind == "int" and dtype.kind == "int":
         return dtype.minimum <= stored.minimum and stored.maximum <= dtype.maximum

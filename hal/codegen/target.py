@@ -27,6 +27,7 @@ class Target:
         grid_max: Greatest grid along x, y, z.
         bandwidth_bytes_per_s: Of the global memory, all cores together.
         launch_s: Overhead of one launch.
+        hcd: The description itself; None for vil-core.
     """
 
     name: str = "vil-core"
@@ -36,6 +37,7 @@ class Target:
     grid_max: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     bandwidth_bytes_per_s: float = 1e10
     launch_s: float = 3e-6
+    hcd: Hcd | None = field(default=None, repr=False, compare=False)
     data: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
@@ -65,6 +67,7 @@ class Target:
             grid_max=(x, y, z),
             bandwidth_bytes_per_s=_bandwidth(data, buffers),
             launch_s=float(data.get("overheads", {}).get("launch_ns", 3000)) * 1e-9,
+            hcd=hcd,
             data=data,
         )
 
