@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hal.codegen.groups import groups, lower_group, try_choices
+from hal.codegen.groups import choose, lower_group
 from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
 from hal.hcd import Hcd
@@ -69,8 +69,10 @@ def compile_kernel(
     whole = inline_lets(kernel)
     lowering = Lowering(whole, target)
     chosen: list[Choice] = []
-    for group in groups(whole, target, known):
-        best = try_choices(whole, target, group, lowering.started_arrays)
+    rest = whole.assigns
+    while rest:
+        group, best = choose(whole, rest, target, known, started=lowering.started_arrays)
+        rest = rest[len(group.match.statements) :]
         lower_group(lowering, group, best)
         seconds = float(group.module.cost(group.match, best, target, known))
         chosen.append(Choice(group.strategy, len(group.match.statements), best, seconds))

@@ -13,9 +13,9 @@ from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
 from hal.ir.nodes import Assign, Kernel
 
-__all__ = ["STRATEGIES", "Group", "groups", "lower_group"]
+__all__ = ["STRATEGIES", "Group", "choose", "lower_group"]
 
-STRATEGIES = ("rows", "product", "named", "gathering", "pointwise")
+STRATEGIES = ("attention", "rows", "product", "named", "gathering", "pointwise")
 """Modules of hal.codegen, the first that matches wins.
 
 Each has `match(kernel, statements, target)`, which gives None or an object whose `statements` are
@@ -51,35 +51,38 @@ class Group:
         return import_module(f"hal.codegen.{self.strategy}")
 
 
-def groups(kernel: Kernel, target: Target, sizes: Mapping[str, int]) -> list[Group]:
-    """The groups of a kernel whose lets are inlined, in order.
+def choose(
+    kernel: Kernel,
+    rest: Sequence[Assign],
+    target: Target,
+    sizes: Mapping[str, int],
+    *,
+    started: set[str],
+    strategies: Sequence[str] = STRATEGIES,
+) -> tuple[Group, Any]:
+    """The group at the head of the statements (lets inlined) and its choice.
+
+    Args:
+        started: Arrays that earlier statements wrote.
+        strategies: Those to try, in order; the first with a choice that fits the chip wins.
 
     Raises:
-        CodegenError: no strategy takes a statement.
+        CodegenError: none takes the statement and fits; the message has the last reason.
     """
-    found: list[Group] = []
-    rest: Sequence[Assign] = kernel.assigns
-    while rest:
-        group = _first(kernel, rest, target, sizes)
-        found.append(group)
-        rest = rest[len(group.match.statements) :]
-    return found
-
-
-def _first(
-    kernel: Kernel, rest: Sequence[Assign], target: Target, sizes: Mapping[str, int]
-) -> Group:
-    for name in STRATEGIES:
+    reasons: list[str] = []
+    for name in strategies:
         if find_spec(f"hal.codegen.{name}") is None:
             continue
         strategy = import_module(f"hal.codegen.{name}")
         match = strategy.match(kernel, rest, target)
         if match is None:
             continue
-        choices = strategy.candidates(match, target, sizes)
-        if choices:
-            return Group(name, match, tuple(choices))
-    raise CodegenError("no way is known to run this statement", span=rest[0].span)
+        group = Group(name, match, tuple(strategy.candidates(match, target, sizes)))
+        choice = _fitting(kernel, target, group, started, reasons)
+        if choice is not None:
+            return group, choice
+    text = f"does not fit {target.name}: {reasons[-1]}" if reasons else "no way to run it is known"
+    raise CodegenError(text, span=rest[0].span)
 
 
 def lower_group(lowering: Lowering, group: Group, choice: Any) -> None:
@@ -91,15 +94,12 @@ def lower_group(lowering: Lowering, group: Group, choice: Any) -> None:
     group.module.lower(lowering, group.match, choice)
 
 
-def try_choices(kernel: Kernel, target: Target, group: Group, started: set[str]) -> Any:
-    """The first choice whose programs are valid on the chip.
-
-    Raises:
-        CodegenError: none is; the message says why the last one is not.
-    """
+def _fitting(
+    kernel: Kernel, target: Target, group: Group, started: set[str], reasons: list[str]
+) -> Any:
+    """The first choice whose programs are valid on the chip; None, and why, without one."""
     from hal.vil.validator import validate
 
-    reasons: list[str] = []
     for choice in group.choices:
         trial = Lowering(kernel, target, started=started)
         try:
@@ -112,6 +112,4 @@ def try_choices(kernel: Kernel, target: Target, group: Group, started: set[str])
         if not problems:
             return choice
         reasons.append("; ".join(f"{p.where}: {p.text}" for p in problems[:3]))
-    raise CodegenError(
-        f"does not fit {target.name}: {reasons[-1]}", span=group.match.statements[0].span
-    )
+    return None

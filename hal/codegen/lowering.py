@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from hal.codegen import symbolic
 from hal.codegen.errors import CodegenError
@@ -12,8 +14,8 @@ from hal.codegen.target import Target
 from hal.ir.analysis import index_extents, inline_lets
 from hal.ir.nodes import Access, Array, Assign, Index, Kernel
 from hal.vil.builder import Builder
+from hal.vil.expressions import Binary, Const, ExprLike, Symbol, as_expr
 from hal.vil.expressions import Expr as VilExpr
-from hal.vil.expressions import ExprLike, Symbol
 from hal.vil.model import Program
 from hal.vil.module import Module
 
@@ -24,6 +26,7 @@ __all__ = ["Lowering", "identity_of"]
 class _Launch:
     scope: Scope
     grid: tuple[ExprLike, ...]
+    condition: VilExpr  # 1 or 0, known at launch
 
 
 class Lowering:
@@ -40,6 +43,7 @@ class Lowering:
         self.arrays: dict[str, Array] = {array.name: array for array in kernel.arrays}
         self._launches: list[_Launch] = []
         self._names: set[str] = set()
+        self._condition: VilExpr = Const(1)
         self.started_arrays: set[str] = set(started)  # what earlier statements wrote
 
     # ---- What strategies ask ----
@@ -120,7 +124,24 @@ class Lowering:
         Args:
             grid: Axes over params; None takes those that `scope.grid` made.
         """
-        self._launches.append(_Launch(scope, tuple(scope.axes if grid is None else grid)))
+        axes = tuple(scope.axes if grid is None else grid)
+        if self._condition != Const(1):
+            first = as_expr(axes[0]) if axes else Const(1)
+            axes = (symbolic.times(first, self._condition), *axes[1:])
+        self._launches.append(_Launch(scope, axes, self._condition))
+
+    @contextmanager
+    def only_when(self, condition: VilExpr) -> Iterator[None]:
+        """Launches made inside have an empty grid unless the condition (1 or 0) is 1.
+
+        Alternatives for sizes that are known only at launch are made so; the workspaces that none
+        but skipped launches use take no bytes. What counts as started is put back at the end: a
+        strategy that made all its alternatives says `started` itself.
+        """
+        before, started = self._condition, set(self.started_arrays)
+        self._condition = symbolic.times(before, condition)
+        yield
+        self._condition, self.started_arrays = before, started
 
     def module(self) -> Module:
         """The finished module (not validated)."""
@@ -135,14 +156,26 @@ class Lowering:
         for param in self.kernel.params:
             plan.symbol(param)
         for array in self.arrays.values():
-            if array.role == "temp":
+            needed = self._needed(array, programs) if array.role == "temp" else None
+            if needed is not None:
                 size = symbolic.times(array.dtype.bytes, symbolic.product(self.shape(array.name)))
-                plan.workspace(array.name, size)
+                plan.workspace(array.name, symbolic.times(size, needed))
         for item, program in zip(self._launches, programs, strict=True):
             names = [Symbol(p.name) if p.kind == "symbol" else p.name for p in program.params]
             plan.launch(program.name, item.grid, names)
         module = builder.module()
         return Module(module.kernels, tuple(programs))
+
+    def _needed(self, temp: Array, programs: Iterable[Program]) -> VilExpr | None:
+        """1 where some launch that uses the temp runs, else 0; None when no program uses it."""
+        uses = [
+            item.condition
+            for item, program in zip(self._launches, programs, strict=True)
+            if any(param.name == temp.name for param in program.params)
+        ]
+        if not uses or Const(1) in uses:
+            return Const(1) if uses else None
+        return reduce(lambda a, b: Binary("max", a, b), dict.fromkeys(uses))
 
     def _access(self, array: Array, programs: Iterable[Program]) -> str:
         uses = {p.access for program in programs for p in program.params if p.name == array.name}

@@ -177,12 +177,11 @@ def lower(lowering: Lowering, found: Match, choice: Choice) -> None:
     length = symbolic.product(extents[name] for name in group.columns)
     fits = _at_most(length, choice.length("columns"))
     if fits != Const(0):
-        scope = rows_whole.program(lowering, group, extents, choice)
-        lowering.launch(scope, [symbolic.times(scope.axes[0], fits), *scope.axes[1:]])
+        with lowering.only_when(fits):
+            lowering.launch(rows_whole.program(lowering, group, extents, choice))
     if fits != Const(1):
-        scope = rows_walk.program(lowering, group, extents, choice)
-        left = symbolic.plus(1, symbolic.times(-1, fits))
-        lowering.launch(scope, [symbolic.times(scope.axes[0], left), *scope.axes[1:]])
+        with lowering.only_when(symbolic.plus(1, symbolic.times(-1, fits))):
+            lowering.launch(rows_walk.program(lowering, group, extents, choice))
     for statement in group.originals:
         lowering.started(statement)
 
