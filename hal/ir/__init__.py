@@ -28,6 +28,7 @@ from hal.ir.nodes import (
 )
 from hal.ir.parse import Program, parse
 from hal.ir.show import show
+from hal.ir.verify import Problem, check, verify
 
 if TYPE_CHECKING:
     from hal.ir.evaluator import evaluate
@@ -50,15 +51,18 @@ __all__ = [
     "LetRef",
     "NamedCall",
     "ParamRef",
+    "Problem",
     "Program",
     "Scalar",
     "ScalarRef",
     "Schedule",
     "Span",
     "bind",
+    "check",
     "evaluate",
     "parse",
     "show",
+    "verify",
 ]
 
 

@@ -10,7 +10,7 @@ from hal.dtypes import DType
 from hal.ir.errors import IrTextError
 from hal.ir.nodes import BINARY, NAMED_CALLS, UNARY, Span
 
-__all__ = ["DTYPES", "RESERVED", "Comment", "Word", "is_name", "words_of"]
+__all__ = ["DTYPES", "NAME", "RESERVED", "Comment", "Word", "words_of"]
 
 DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in dtypes.ALL}
 DTYPES |= {"float": dtypes.f32, "int": dtypes.i32}
@@ -19,14 +19,14 @@ DTYPES |= {"float": dtypes.f32, "int": dtypes.i32}
 _KEYWORDS = "kernel schedule param index scalar input output inout temp let operation"
 RESERVED = frozenset(f"{_KEYWORDS} pad where philox inf nan true false".split())
 RESERVED |= UNARY | BINARY | NAMED_CALLS | DTYPES.keys()
-"""Words that cannot name an array, index, param, scalar or let."""
+"""Words that cannot name an array, index, param, scalar or let; a kernel they can."""
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _WORD = re.compile(
     r"(?P<space>[ \t\r\n]+)"
     r"|(?P<comment>\#[^\n]*)"
     r"|(?P<assign>(?:max|min)=(?!=)|[-+*/%]=(?!=))"
-    rf"|(?P<name>{_NAME})"
+    rf"|(?P<name>{NAME})"
     r"|(?P<float>[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<int>[0-9]+)"
     r'|(?P<string>"[^"\n]*")'
@@ -54,11 +54,6 @@ class Comment:
     line: int
     text: str
     alone: bool
-
-
-def is_name(text: str) -> bool:
-    """True for what may name an array, index, param, scalar or let."""
-    return re.fullmatch(_NAME, text) is not None and text not in RESERVED
 
 
 def words_of(text: str, file: str) -> tuple[list[Word], list[Comment]]:

@@ -62,17 +62,25 @@ class Program:
         return self.kernels[names.index(name)]
 
 
-def parse(text: str, name: str = "<text>") -> Program:
+def parse(text: str, name: str = "<text>", *, verify: bool = True) -> Program:
     """Read kernels and schedules.
 
     Args:
         text: The text form, docs/ir.md.
         name: Name of the text in messages, usually its file.
+        verify: Also check all by the rules of `hal.ir.verify`.
 
     Raises:
         IrTextError: With `name:line:column`, the line and a caret; the first mistake only.
     """
-    return _Reader(text, name).program()
+    program = _Reader(text, name).program()
+    if verify:
+        from hal.ir.verify import check, check_schedules
+
+        for kernel in program.kernels:
+            check(kernel, source=text, name=name)
+        check_schedules(program.schedules, program.kernels, source=text, name=name)
+    return program
 
 
 class _Reader(ExpressionReader):
@@ -103,7 +111,7 @@ class _Reader(ExpressionReader):
     def kernel(self) -> tuple[Kernel, tuple[int, int]]:
         """One kernel; line of its first param, line of its end."""
         start = self.expect("kernel")
-        parts = _Parts(self.name_word("the kernel's name").text)
+        parts = _Parts(self.kernel_name())
         self.expect("{")
         while not self.take("}"):
             if self.take(";"):
@@ -123,6 +131,12 @@ class _Reader(ExpressionReader):
             self.section(word, parts)
         end = self.words[self.position - 1].span.line
         return parts.resolved(self, start), (parts.param_line, end)
+
+    def kernel_name(self) -> str:
+        """Any name: here a word of the language is one too."""
+        if self.word.kind != "name":
+            self.fail(f"expected the kernel's name, found {self.word.shown()}")
+        return self.next().text
 
     def section(self, word: Word, parts: _Parts) -> None:
         """What stands behind the first word of a section."""
@@ -216,7 +230,7 @@ class _Reader(ExpressionReader):
     def schedule(self) -> Schedule:
         """schedule KERNEL for "chip" { … }"""
         start = self.expect("schedule")
-        kernel = self.name_word("the kernel's name").text
+        kernel = self.kernel_name()
         self.expect("for")
         if self.word.kind != "string":
             self.fail(f'expected the chip in quotes, as "sim/npu-small", found {self.word.shown()}')

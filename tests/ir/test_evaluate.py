@@ -336,7 +336,7 @@ def test_bf16_arrays_go_in_and_come_out() -> None:
 
 
 SHAPES = """kernel K { param M, N, S : int  input: float[2 * M + 1, N] X  output: float[M, N // S] Y
-    operation: Y[i, j] = X[2 * i, j] }"""
+    operation: Y[i, j] = X[2 * i, j] pad 0 }"""
 
 
 def test_params_follow_from_shapes() -> None:
