@@ -18,6 +18,7 @@ exactly unless the law or the chip's declared numerics free them.
 | scan | 0.5 | 4 + 2√i | running Σ\\|x\\| |
 | collective | 0.5 | 4 + 2√R | Σ over ranks |
 | code | one code of an 8-bit float | | |
+| kernel | 1 | 1 / u_acc | what `hal.testing.kernels` measured on the definition |
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ ULPS: dict[str, dict[str, float]] = {
 
 SCALED = {"activation": (1.0, 8.0), "rows": (1.0, 32.0)}
 GROWING = {"dot", "scan", "collective"}
-LAWS = ("exact", "rounded", "minmax", *ULPS, *SCALED, *sorted(GROWING), "code")
+LAWS = ("exact", "rounded", "minmax", *ULPS, *SCALED, *sorted(GROWING), "code", "kernel")
 STRICT = {"exact", "rounded", "minmax"}
 """Laws whose only good answer is the correctly rounded one."""
 
-FREE_ZERO = {"minmax", *SCALED, *GROWING}
+FREE_ZERO = {"minmax", *SCALED, *GROWING, "kernel"}
 """Laws under which a zero may have either sign."""
 
 TF32_ROUNDOFF = 2.0**-11
@@ -130,9 +131,11 @@ def bound_of(
     if law in ULPS:
         ulps = max(ULPS[law][dtype], (allowed.ulps or {}).get(law, 0.0))
         return ulps * ulp(ref, dtype)
-    a, b = _scale_terms(law, terms, ref.shape)
     if scale is None:
         raise TypeError(f"law {law!r} needs scale: the condition scale of each element")
+    if law == "kernel":
+        return ulp(ref, dtype) + np.asarray(scale, np.float64)
+    a, b = _scale_terms(law, terms, ref.shape)
     kind = accumulator or ("f64" if dtype == "f64" else "f32")
     roundoff = allowed.accumulator or FORMATS[kind].unit_roundoff
     size = np.broadcast_to(np.asarray(scale, np.float64), ref.shape)
