@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hal.codegen import symbolic
 from hal.codegen.errors import CodegenError, Unsuited
+from hal.codegen.gathering_index import Joint, is_loaded, scaled, summed
 from hal.codegen.roles import ONE, Fixed, Placed, TileAxis
 from hal.ir import nodes as ir
 from hal.ir.analysis import affine, indices_of
@@ -40,12 +41,13 @@ class Linear:
     """base + Σ parts.
 
     Attributes:
-        gather: The loaded index of a gather, which the coordinate gets added; None without.
+        gather: What the coordinate gets added row by row: a whole-number expression with loaded
+            values, or several subscripts at once; None without.
     """
 
     base: Expr
     parts: tuple[Part, ...]
-    gather: ir.Access | None = None
+    gather: ir.Expr | Joint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,13 @@ class Addressed:
 
     Attributes:
         rows, columns: The address depends on that tile axis.
-        gather: (dimension, access) of a gather.
+        gather: (dimension, index) of a gather.
     """
 
     descriptor: DescriptorHandle
     rows: bool
     columns: bool
-    gather: tuple[int, ir.Access] | None = None
+    gather: tuple[int, ir.Expr | Joint] | None = None
 
 
 def address(scope: Scope, access: ir.Access, *, written: bool = False) -> Addressed:
@@ -134,6 +136,8 @@ def _coordinates(scope: Scope, access: ir.Access) -> list[_Coordinate]:
     found.reverse()
     if not found:
         return [_Coordinate(Linear(Const(0), ()), ONE, ONE, True)]
+    if sum(item.value.gather is not None for item in found) > 1:
+        found = _joint(access, found)
     merged = _merged(found, lambda a, b: a.axes == b.axes and bool(a.axes))
     if len(merged) > MOST_DIMENSIONS:
         merged = _merged(merged, lambda a, b: not a.axes or not b.axes)
@@ -142,6 +146,21 @@ def _coordinates(scope: Scope, access: ir.Access) -> list[_Coordinate]:
     while len(merged) > MOST_DIMENSIONS:
         merged = _checked(scope, merged)
     return merged
+
+
+def _joint(access: ir.Access, items: list[_Coordinate]) -> list[_Coordinate]:
+    """Several loaded subscripts as one dimension of elements, up to the last that they reach."""
+    parts: list[tuple[ir.Expr, Expr, Expr]] = []
+    rest: list[_Coordinate] = []
+    reach: Expr = ONE
+    for subscript, item in zip(access.indices, items, strict=True):
+        if item.value.gather is None:
+            rest.append(item)
+            continue
+        parts.append((subscript, item.extent, item.stride))
+        reach = symbolic.plus(reach, symbolic.times(symbolic.plus(item.extent, -1), item.stride))
+    whole = Linear(Const(0), (), Joint(tuple(parts)))
+    return [_Coordinate(whole, reach, ONE, False), *rest]
 
 
 def _inside(scope: Scope, subscript: ir.Expr, extent: Expr) -> bool:
@@ -211,33 +230,39 @@ def linear(scope: Scope, expr: ir.Expr) -> Linear:
         Unsuited: it is not that under the roles that hold now.
         CodegenError: it is not affine.
     """
-    if scope.is_uniform(expr):
+    if _is_register(scope, expr):
         value = scope.integer(expr)
         if isinstance(value, SReg):
             return Linear(Const(0), (Part("sreg", ONE, sreg=value),))
         return Linear(value, ())
     found = affine(expr)
+    if found is None and is_loaded(expr):
+        return Linear(Const(0), (), expr)
     if found is None:
         raise CodegenError("a subscript must be affine in the indices", span=_span(expr))
     base = symbolic.from_ir(found.base)
     parts: list[Part] = []
-    gather: ir.Access | None = None
+    gather: ir.Expr | None = None
     for term, by in found.terms:
         coefficient = symbolic.from_ir(by)
-        if scope.is_uniform(term):
+        if is_loaded(term) and not _is_register(scope, term):
+            gather = summed(gather, scaled(term, by))
+        elif scope.is_uniform(term):
             value = scope.integer(term)
             if isinstance(value, SReg):
                 parts.append(Part("sreg", coefficient, sreg=value))
             else:
                 base = symbolic.plus(base, symbolic.times(value, coefficient))
-        elif isinstance(term, ir.Access):
-            if gather is not None or coefficient != ONE:
-                raise Unsuited("two loaded indices in one subscript")
-            gather = term
         else:
             divisor, size, axis = _digit(scope, term)
             parts.append(Part(axis, coefficient, divisor, size))
     return Linear(base, _merge_digits(parts), gather)
+
+
+def _is_register(scope: Scope, expr: ir.Expr) -> bool:
+    """True when the expression is one number in all of a tile, and can be read as such."""
+    readable = "sreg_from_tile" in scope.target.features or not is_loaded(expr)
+    return readable and scope.is_uniform(expr)
 
 
 def _span(expr: ir.Expr) -> ir.Span | None:

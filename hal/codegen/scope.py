@@ -12,6 +12,7 @@ from hal.codegen import symbolic
 from hal.codegen.address import Addressed, Part, address, linear
 from hal.codegen.emit import Emitter
 from hal.codegen.errors import CodegenError, Unsuited
+from hal.codegen.gathering_index import Joint, index_tile
 from hal.codegen.placement import place_tiles
 from hal.codegen.roles import ONE, Fixed, Placed, Role, TileAxis
 from hal.dtypes import DType
@@ -373,15 +374,9 @@ class Scope:
         self.release(index)
         return result
 
-    def index_tile(self, access: ir.Expr) -> TileHandle:
+    def index_tile(self, place: ir.Expr | Joint) -> TileHandle:
         """A loaded index as an R × 1 tile of i32 or i64, for GATHER and SCATTER."""
-        tile = self.value(access)
-        if tile.tile.columns != 1:
-            raise Unsuited("an index that is loaded along the columns")
-        if tile.tile.dtype not in (dtypes.i32, dtypes.i64):
-            raise CodegenError("an index must be i32 or i64", span=getattr(access, "span", None))
-        rows = self.axes_of_tile["row"].length
-        return self.spread(tile, rows, 1)
+        return index_tile(self, place)
 
     def store(self, access: ir.Access, tile: TileHandle, *, stream: bool = False) -> None:
         """Stores a tile, converted to the array's dtype and repeated where it is narrower."""

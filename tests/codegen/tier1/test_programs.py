@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chips import EVERY, TIER1
+from tier1_chips import EVERY, TIER1
 
 import hal.vil
 from hal import dtypes

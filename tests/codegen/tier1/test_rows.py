@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chips import EVERY, TIER1, Fifteen
+from tier1_chips import EVERY, TIER1, Fifteen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,0 +1,6 @@
+"""The folder goes on the path for the tests' shared modules."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))

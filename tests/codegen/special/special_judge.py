@@ -1,0 +1,78 @@
+"""A kernel's text through code generation and VIL's evaluator, against the IR's evaluator."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import hal.hcd
+from hal import ir
+from hal.codegen import compile as compile_kernel
+from hal.codegen.target import Target
+from hal.hcd import Hcd
+from hal.ir.analysis import value_of
+from hal.vil import evaluate, validate
+from hal.vil.module import Module
+
+CHIPS = ("vil-core", "sim/npu-small", "sim/npu-tier1", "hal/cpu")
+
+
+@lru_cache
+def chip(name: str) -> Hcd | None:
+    """A shipped chip; None is vil-core."""
+    return None if name == "vil-core" else hal.hcd.load(name)
+
+
+def kernel_of(text: str) -> ir.Kernel:
+    """The only kernel of a text."""
+    return ir.parse(text).kernels[0]
+
+
+@lru_cache(maxsize=256)
+def compiled(text: str, name: str, options: tuple[tuple[str, Any], ...] = ()) -> Module:
+    """The module of a text for a chip, which passes the chip's validator."""
+    module = compile_kernel(kernel_of(text), chip(name), **dict(options)).module
+    assert validate(module, chip(name)) == []
+    return module
+
+
+def judge(
+    text: str,
+    name: str,
+    arrays: dict[str, Any],
+    params: dict[str, int] | None = None,
+    scalars: dict[str, Any] | None = None,
+    *,
+    rtol: float = 0.0,
+    **options: Any,
+) -> dict[str, Any]:
+    """Asserts that the module for a chip gives what the kernel means; returns its results.
+
+    Args:
+        rtol: Of results whose sums may come in another order; 0: bit for bit but for NaN.
+    """
+    kernel = kernel_of(text)
+    module = compiled(text, name, tuple(options.items()))
+    shapes = {item: np.shape(value) for item, value in arrays.items()}
+    known = ir.bind(kernel, shapes, params)
+    given: dict[str, Any] = {key: known[key] for key in kernel.params} | dict(scalars or {})
+    for array in kernel.arrays_of("input", "inout", "output"):
+        shape = tuple(value_of(size, known) for size in array.shape)
+        blank = np.zeros(shape, array.dtype.numpy)
+        given[array.name] = np.array(arrays.get(array.name, blank), array.dtype.numpy)
+    wanted = ir.evaluate(kernel, arrays, params, scalars or {})
+    got = evaluate(module, kernel.name, given)
+    for item, want in wanted.items():
+        pair = np.asarray(got[item]).astype(np.float64), np.asarray(want).astype(np.float64)
+        if rtol:
+            np.testing.assert_allclose(*pair, rtol=rtol, atol=rtol, err_msg=item)
+        else:
+            np.testing.assert_array_equal(*pair, err_msg=item)
+    return got
+
+
+def target(name: str) -> Target:
+    """What code generation reads of a chip."""
+    return Target.of(chip(name))
