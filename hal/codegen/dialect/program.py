@@ -85,7 +85,7 @@ class Body:
         line = f" (line {item.line})" if item.line else ""
         self.scope.add(f"// {show_instruction(self.program, item)}{line}")
 
-    # --- control and registers ---------------------------------------------------------------------
+    # --- control and registers ------------------------------------------------------------------
 
     def _head(self, item: Instruction) -> str:
         value = self.scope.now(item.values[0])
@@ -126,7 +126,7 @@ class Body:
         rows, columns = self.scope.region(item.a)
         return f"{rows} && {columns} ? (i64){self.scope.pointer(item.a)}[0] : 0"
 
-    # --- loops over elements -----------------------------------------------------------------------
+    # --- loops over elements --------------------------------------------------------------------
 
     def _flush(self) -> None:
         group, self.group = self.group, None
@@ -309,7 +309,7 @@ class Body:
         name = self.scope.fresh("f")
         member.fold = Fold(self.language, item.function, source, target, name)
 
-    # --- whole tiles -------------------------------------------------------------------------------
+    # --- whole tiles ----------------------------------------------------------------------------
 
     def _whole(self, position: int, item: Instruction) -> None:
         scope = self.scope

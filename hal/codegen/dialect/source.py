@@ -125,8 +125,8 @@ def _range(language: Dialect, program: Program, body: Body, alone: bool) -> str:
         lines.append(f"{kind} *t{index} = ({kind} *)(tile_memory + {offset});")
     text = [
         f"{language.kernel} const u64 {name}_bytes = {body.scope.arena_bytes};",
-        f"{language.kernel} i64 {name}(const hal_bound *bound, const u64 *grid, u64 first, u64 count,",
-        "    u8 *tile_memory) {",
+        f"{language.kernel} i64 {name}(const hal_bound *bound, const u64 *grid,",
+        "    u64 first, u64 count, u8 *tile_memory) {",
         *("  " + line for line in lines),
         "  for (u64 instance = first; instance < first + count; ++instance) {",
         "    const i64 s0 = (i64)instance % g0, s1 = (i64)instance / g0 % g1;",
