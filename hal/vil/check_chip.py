@@ -17,7 +17,7 @@ from hal.vil.tables import OPS
 if TYPE_CHECKING:
     from hal.hcd import Hcd
 
-__all__ = ["Limits", "chip_problems"]
+__all__ = ["Limits", "chip_problems", "operand_ends", "typed_role"]
 
 _CHIP_FEATURES = (
     "near_descriptors",
@@ -150,7 +150,7 @@ def _tile_problems(program: Program, tile: Tile, limits: Limits) -> Iterator[str
         yield f"offset {tile.offset}; {place} is aligned to {alignment}"
 
 
-def _roles(item: Instruction) -> tuple[list[str], list[str]]:
+def operand_ends(item: Instruction) -> tuple[list[str], list[str]]:
     """Tile roles that count as inputs and outputs of a row of `ops`."""
     table = {
         "load": (["a"], ["d"]),
@@ -166,7 +166,7 @@ def _roles(item: Instruction) -> tuple[list[str], list[str]]:
     return table.get(item.op, (["a", "b", "c"], ["d"]))
 
 
-def _typed_role(op: str) -> str:
+def typed_role(op: str) -> str:
     """The tile whose type a row's `dtypes` names."""
     return {"load": "d", "fill": "d", "iota": "d", "rng": "d", "gather": "d", "sel": "b"}.get(
         op, "a"
@@ -212,13 +212,13 @@ def _against(program: Program, item: Instruction, row: Row) -> str:
         return f"function {item.function} is not in the chip's rows of {item.op}"
     if item.op in ("loop", "if", "sreg", "signal", "wait"):
         return ""
-    roles = ["a", "b"] if item.op == "mma" else [_typed_role(item.op)]
+    roles = ["a", "b"] if item.op == "mma" else [typed_role(item.op)]
     for role in roles:
         if "dtypes" in row and tiles[role].dtype.name not in row["dtypes"]:
             return f"{tiles[role].dtype} is not among the chip's types of {item.op} (row {name})"
     if item.op == "cast" and "dtypes_to" in row and tiles["d"].dtype.name not in row["dtypes_to"]:
         return f"{tiles['d'].dtype} is not among the chip's results of cast (row {name})"
-    inputs, outputs = _roles(item)
+    inputs, outputs = operand_ends(item)
     groups = [("in", inputs), ("out", outputs)]
     if item.op == "mma":
         groups = [("a", ["a"]), ("b", ["b"]), ("out", ["d"])]

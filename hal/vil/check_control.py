@@ -8,7 +8,7 @@ from hal.vil.check_instructions import place_of
 from hal.vil.model import Instruction, Program
 from hal.vil.problems import Problem
 
-__all__ = ["control_problems", "lifetimes", "overlap_problems", "token_problems"]
+__all__ = ["control_problems", "lifetimes", "overlap_problems", "plain_write", "token_problems"]
 
 MAX_DEPTH = 4
 
@@ -61,7 +61,7 @@ def _tiles_of(item: Instruction) -> dict[str, int]:
     return {role: reference.tile for role, reference in pairs.items() if reference is not None}
 
 
-def _plain_write(program: Program, item: Instruction, tile: int) -> bool:
+def plain_write(program: Program, item: Instruction, tile: int) -> bool:
     """True when the instruction gives the tile a new value without looking at the old one."""
     roles = [role for role, index in _tiles_of(item).items() if index == tile]
     results = ["d", "c"] if item.op == "topk" else ["d"]
@@ -85,7 +85,7 @@ def lifetimes(program: Program) -> dict[int, tuple[int, int]]:
     loops = [(start, end) for start, end, op in blocks if op == "loop"]
     for tile, (first, last) in spans.items():
         begin, end = first, last
-        carried = not _plain_write(program, program.instructions[first], tile)
+        carried = not plain_write(program, program.instructions[first], tile)
         for start, stop, _ in blocks:
             if start < first < stop and not (start < first and last < stop):
                 carried = True

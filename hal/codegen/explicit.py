@@ -1,0 +1,114 @@
+"""From the flat profile to the explicit one: spaces, COPY, stages and tokens.
+
+    module = explicit(module, hcd)
+
+Values never change: the result computes what the flat module computes, on engines that overlap.
+docs/barriers.md tells how. Programs that are explicit already stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hal.codegen.barriers import Barrier, insert_barriers
+from hal.codegen.explicit_stages import add_stages, staged_tiles
+from hal.codegen.spaces import choose_spaces
+from hal.codegen.spaces_chip import Chip
+from hal.codegen.spaces_offsets import place_tiles
+from hal.errors import HalError, OutOfMemory, Unsupported
+from hal.vil.model import Kernel, Program
+from hal.vil.module import Module
+from hal.vil.validator import validate
+
+if TYPE_CHECKING:
+    from hal.hcd import Hcd
+
+__all__ = ["explicit", "explicit_program"]
+
+STAGES = 2
+
+
+def explicit(
+    module: Module, hcd: Hcd | dict[str, Any], *, stages: int = STAGES, partial: bool = False
+) -> Module:
+    """The module in the explicit profile of a chip.
+
+    Args:
+        module: A valid module; its flat programs are turned.
+        hcd: The chip.
+        stages: Copies of a tile that lives for one turn of a loop, at most; 1 for no overlap of
+            turns. Fewer are used where the chip has no room or no tokens for them.
+        partial: Leave a program flat when it cannot be turned, instead of raising.
+
+    Raises:
+        Unsupported: the chip has no explicit profile, too few tokens, or no way to move an operand.
+        OutOfMemory: the tiles do not fit into a space, not even with one stage each.
+    """
+    chip = Chip.of(hcd)
+    if not chip.limits.explicit:
+        raise Unsupported(
+            "the chip's profile is flat",
+            call="codegen.explicit",
+            next_step="Run the flat program; the chip moves and orders by itself.",
+        )
+    programs: list[Program] = []
+    for program in module.programs:
+        if program.profile == "explicit":
+            programs.append(program)
+            continue
+        try:
+            turned, _ = explicit_program(program, chip, hcd, module.kernels, stages=stages)
+        except HalError:
+            if not partial:
+                raise
+            turned = program
+        programs.append(turned)
+    return replace(module, programs=tuple(programs))
+
+
+def explicit_program(
+    program: Program,
+    chip: Chip,
+    hcd: Hcd | dict[str, Any],
+    kernels: Sequence[Kernel] = (),
+    *,
+    stages: int = STAGES,
+) -> tuple[Program, tuple[Barrier, ...]]:
+    """One program, and the reason for each of its tokens; arguments and errors as `explicit`."""
+    moved = choose_spaces(program, chip)
+    first: HalError | None = None
+    for staged in _attempts(moved, stages):
+        try:
+            placed = place_tiles(staged, chip)
+            found = insert_barriers(placed, kernels=kernels, token_count=chip.limits.token_count)
+            _check(found.program, hcd)
+        except (OutOfMemory, Unsupported) as error:
+            first = first or error
+            continue
+        return found.program, found.barriers
+    assert first is not None
+    raise first
+
+
+def _attempts(program: Program, stages: int) -> Iterator[Program]:
+    """The program with ever fewer stages: all tiles, then without the largest, then none."""
+    tiles = staged_tiles(program)
+    for count in range(stages, 1, -1):
+        left = dict(tiles)
+        while left:
+            yield add_stages(program, count, left)
+            largest = max(left, key=lambda number: program.tiles[number].bytes)
+            del left[largest]
+    yield program
+
+
+def _check(program: Program, hcd: Hcd | dict[str, Any]) -> None:
+    problems = validate(program, hcd)
+    if problems:
+        raise Unsupported(
+            f"the explicit form of program {program.name} breaks a limit: {problems[0]}",
+            call="codegen.explicit",
+            next_step="Run the flat program.",
+        )
