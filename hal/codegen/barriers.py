@@ -20,7 +20,7 @@ from hal.vil.model import Kernel, Program
 
 __all__ = ["Barrier", "Barriers", "insert_barriers"]
 
-PRUNE_BUDGET = 4_000_000
+PRUNE_BUDGET = 1_000_000
 """Edges times instructions, above which implied edges inside loops may stay."""
 
 
@@ -124,19 +124,19 @@ def _edge(accesses: Accesses, race: Race) -> tuple[Edge, bool]:
     there = accesses.all[rival].instruction
     nesting = accesses.nesting
     block = nesting.common(here, there)
-    credits = 0
+    start = 0
     if not forward:
         turn = accesses.turn(rival)
         young = race.young >> rival & 1
         counted = turn is not None and turn.block is block and not young
-        credits = turn.distance if counted and turn is not None else 1
+        start = turn.distance if counted and turn is not None else 1
     waits = next(_rivals(accesses, here, rival))
     edge = Edge(
         accesses.all[rival].engine,
         accesses.engine_of[here],
         nesting.span_in(block, there)[1],
         nesting.span_in(block, here)[0],
-        credits,
+        start,
         block.depth,
         _is_certain(accesses, waits, rival),
         (waits, rival),
@@ -175,18 +175,12 @@ def _prune(follower: Follower) -> None:
     crowd: dict[int, int] = {}
     for edge in edges:
         crowd[edge.before] = crowd.get(edge.before, 0) + 1
-    nesting = follower.accesses.nesting
-    candidates = [
-        edge
-        for edge in edges
-        if edge.depth
-        or crowd[edge.before] > 1
-        or edge.before in nesting.ends
-        or edge.after in nesting.starts
-    ]
+    straight = len(follower.accesses.nesting.blocks) == 1
+    candidates = [edge for edge in edges if not straight or crowd[edge.before] > 1]
     if len(candidates) * len(follower.instructions) > PRUNE_BUDGET:
         candidates = candidates[: PRUNE_BUDGET // len(follower.instructions)]
-    for edge in sorted(reversed(candidates), key=lambda each: -each.depth):
+    candidates.reverse()
+    for edge in sorted(candidates, key=lambda each: -each.depth):
         edge.is_active = False
         if follower.follow() is not None:
             edge.is_active = True

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hal.codegen.barriers_accesses import Accesses, Needs
+from hal.vil.expressions import Const
+from hal.vil.model import Instruction
 from hal.vil.tables import ENGINES
 
 __all__ = ["Edge", "Follower", "Race", "View", "open_accesses"]
@@ -51,7 +53,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """An instruction, and the accesses that may still be at work: of this turn, and of older ones."""
+    """An instruction, and accesses that may still be at work: of this turn, and of older ones."""
 
     instruction: int
     young: int
@@ -148,9 +150,11 @@ class Follower:
             elif item.op == "end":
                 self._grow_older(state, number)
                 start = self.accesses.nesting.starts[number]
-                if self.instructions[start].op == "loop":
+                opened = self.instructions[start]
+                if opened.op == "loop":
                     grown |= heads[start].join(state)
-                    state = heads[start].copy()
+                    if not _runs(opened):
+                        state = heads[start].copy()
                 else:
                     state.join(branches.pop())
                 if repair is not None:
@@ -207,6 +211,12 @@ class Follower:
             edge = self.edges[index]
             if edge.is_active and index < known:
                 state.queues[index].append(state.engines[edge.producer][:])
+
+
+def _runs(loop: Instruction) -> bool:
+    """True when the body of a LOOP runs at least once, whatever the arguments."""
+    count = loop.values[0]
+    return isinstance(count, Const) and count.value > 0
 
 
 def open_accesses(view: Sequence[int], needs: Needs | None) -> tuple[int, int] | None:

@@ -101,9 +101,7 @@ class Registers:
         if operation == "":
             found = self.value(first, writer)
         elif operation is not None:
-            found = self._combined(
-                operation, self.value(first, writer), self.value(second, writer)
-            )
+            found = self._combined(operation, self.value(first, writer), self.value(second, writer))
         if found is None and block.depth == 0:
             return {(f"%{index}",): 1}  # Written once, so it stays.
         return found
@@ -187,8 +185,9 @@ def _is_injective(registers: Registers, item: Descriptor, at: int) -> bool:
     """True when two coordinates inside the extents are never one element."""
     left: list[tuple[Polynomial, Polynomial]] = []
     for dimension in item.dimensions:
-        extent, stride = registers.value(dimension.extent, at), registers.value(
-            dimension.stride, at
+        extent, stride = (
+            registers.value(dimension.extent, at),
+            registers.value(dimension.stride, at),
         )
         if extent is None or stride is None:
             return False

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hal.codegen.barriers_knowledge import Edge, Follower
-from hal.codegen.explicit_blocks import Nesting
+from hal.codegen.explicit_blocks import Nesting, names_of
 from hal.errors import Unsupported
 from hal.vil.model import Instruction, Program, Token
 from hal.vil.tables import ENGINES
@@ -66,12 +66,12 @@ def _events(edges: Sequence[Edge]) -> list[tuple[int, int, Edge]]:
 def _keeps_pairs(edges: Sequence[Edge], nesting: Nesting) -> bool:
     """True when each WAIT of these edges meets its own edge's SIGNAL on one token."""
     events = _events(edges)
-    credits = sum(edge.credits for edge in edges)
-    if credits and len({id(nesting.block_of(edge.before)) for edge in edges}) > 1:
+    start = sum(edge.credits for edge in edges)
+    if start and len({id(nesting.block_of(edge.before)) for edge in edges}) > 1:
         return False
-    queue: deque[Edge | None] = deque([None] * credits)
+    queue: deque[Edge | None] = deque([None] * start)
     taken = {id(edge): 0 for edge in edges}
-    for _ in range(1 if not credits else credits + 1):
+    for _ in range(start + 1):
         for _, is_signal, edge in events:
             if is_signal:
                 queue.append(edge)
@@ -98,8 +98,8 @@ def _join_two(follower: Follower, nesting: Nesting, shared: list[list[Edge]]) ->
             after, before = max(one.after, other.after), min(one.before, other.before)
             if one.credits == 0 and after >= before:
                 continue
-            credits = min(one.credits, other.credits)
-            joined = replace(one, after=after, before=before, credits=credits, is_certain=False)
+            start = min(one.credits, other.credits)
+            joined = replace(one, after=after, before=before, credits=start, is_certain=False)
             one.is_active = other.is_active = False
             follower.add(joined)
             return True
@@ -107,7 +107,7 @@ def _join_two(follower: Follower, nesting: Nesting, shared: list[list[Edge]]) ->
 
 
 def _names(program: Program, groups: Sequence[Sequence[Edge]]) -> Iterator[str]:
-    taken = {item.name for item in (*program.params, *program.tiles, *program.descriptors)}
+    taken = names_of(program)
     for group in groups:
         stem = f"{_NAMES[group[0].producer]}_to_{_NAMES[group[0].consumer]}"
         name, number = stem, 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hal.vil.model import Instruction
+from hal.vil.model import Instruction, Program
 
-__all__ = ["Block", "Nesting"]
+__all__ = ["Block", "Nesting", "names_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,3 +93,9 @@ class Nesting:
                 assert second.parent is not None
                 second = second.parent
         return first
+
+
+def names_of(program: Program) -> set[str]:
+    """Every name that is taken inside a program."""
+    found = {item.name for item in program.params} | {item.name for item in program.tiles}
+    return found | {each.name for each in program.descriptors} | {t.name for t in program.tokens}

@@ -33,7 +33,13 @@ def staged_tiles(program: Program) -> dict[int, Block]:
         engines = {program.instructions[number].engine for number in numbers}
         inside = all(block.start < number < block.end for number in numbers)
         once = program.tiles[tile].stages == 1
-        if once and block.depth and inside and len(engines) > 1 and plain_write(program, first, tile):
+        if (
+            once
+            and block.depth
+            and inside
+            and len(engines) > 1
+            and plain_write(program, first, tile)
+        ):
             found[tile] = block
     return found
 

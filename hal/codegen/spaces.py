@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hal.codegen.barriers_accesses import roles
-from hal.codegen.explicit_blocks import Nesting
+from hal.codegen.explicit_blocks import Nesting, names_of
 from hal.codegen.spaces_chip import Chip, Wanted
 from hal.errors import Unsupported
 from hal.vil.model import Instruction, Program, Tile, TileRef
@@ -67,9 +67,7 @@ class _Spaces:
             self._keep_mirrors(tile, uses)
         for number, item in enumerate(self.program.instructions):
             self._rewrite(number, item)
-        return replace(
-            self.program, tiles=tuple(self.tiles), instructions=tuple(self.result)
-        )
+        return replace(self.program, tiles=tuple(self.tiles), instructions=tuple(self.result))
 
     # --- homes -----------------------------------------------------------------------------------
 
@@ -97,7 +95,9 @@ class _Spaces:
 
     def _choose(self, tile: int, uses: list[_Use]) -> None:
         entry = self.program.tiles[tile]
-        order = [name for name in (entry.space, "near", *self.chip.spaces) if name in self.chip.spaces]
+        order = [
+            name for name in (entry.space, "near", *self.chip.spaces) if name in self.chip.spaces
+        ]
         wanted = [use.wanted for use in uses]
         worth: list[int] = []
         for space in order:
@@ -146,8 +146,7 @@ class _Spaces:
                     f"{self.tiles[tile].space} and in {space}, and no COPY moves {home.dtype}",
                     call="codegen.explicit",
                 )
-            names = {each.name for each in self.tiles}
-            names |= {each.name for each in (*self.program.params, *self.program.descriptors)}
+            names = names_of(self.program) | {each.name for each in self.tiles}
             name = f"{home.name[:48]}_{space}"
             while name in names:
                 name += "_"

@@ -122,9 +122,9 @@ class Chip:
             yield row
 
     def layout(self, tile: Tile, wanted: list[Wanted], space: str) -> str:
-        """The layout of a tile in a space: its own where all users take it, else the first taken."""
-        users = [each.layouts for each in wanted
-                 if each.layouts is not None and (each.spaces is None or space in each.spaces)]  # fmt: skip
+        """The layout of a tile in a space: its own where all users take it, else one they take."""
+        here = [each for each in wanted if each.spaces is None or space in each.spaces]
+        users = [each.layouts for each in here if each.layouts is not None]
         own = tile.layout if tile.layout in self.limits.layouts else "row"
         order = [own, "row", *sorted(self.limits.layouts - {own, "row", "panel"})]
         counts = [sum(layout in each for each in users) for layout in order]

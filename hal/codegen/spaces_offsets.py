@@ -39,8 +39,11 @@ def place_tiles(program: Program, chip: Chip, *, sharing: bool = True) -> Progra
         if end > capacity and sharing:
             own, end = _shared(program.tiles, members, spans, step)
         if end > capacity:
-            raise OutOfMemory(_full(program, members, space, capacity, end), call="codegen.explicit",
-                              next_step="Use smaller tiles or fewer stages.")  # fmt: skip
+            raise OutOfMemory(
+                _full(program, members, space, capacity, end),
+                call="codegen.explicit",
+                next_step="Use smaller tiles or fewer stages.",
+            )
         offsets |= own
     tiles = tuple(
         replace(tile, offset=offsets[number]) for number, tile in enumerate(program.tiles)
