@@ -14,11 +14,11 @@ from hal.ir.analysis import inline_lets
 from hal.ir.nodes import Kernel, Schedule
 from hal.vil.module import Module
 
-__all__ = ["Choice", "Compiled", "compile_kernel"]
+__all__ = ["Compiled", "Decision", "compile_kernel"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Decision:
     """How one group of statements runs."""
 
     strategy: str
@@ -40,7 +40,7 @@ class Compiled:
     module: Module
     kernel_name: str
     kernel: Kernel
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[Decision, ...] = ()
 
 
 def compile_kernel(
@@ -68,12 +68,12 @@ def compile_kernel(
     known = dict(sizes or {})
     whole = inline_lets(kernel)
     lowering = Lowering(whole, target)
-    chosen: list[Choice] = []
+    chosen: list[Decision] = []
     rest = whole.assigns
     while rest:
         group, best = choose(whole, rest, target, known, started=lowering.started_arrays)
         rest = rest[len(group.match.statements) :]
         lower_group(lowering, group, best)
         seconds = float(group.module.cost(group.match, best, target, known))
-        chosen.append(Choice(group.strategy, len(group.match.statements), best, seconds))
+        chosen.append(Decision(group.strategy, len(group.match.statements), best, seconds))
     return Compiled(lowering.module(), whole.name, whole, tuple(chosen))

@@ -65,9 +65,9 @@ def lower(lowering: Lowering, match: Match, choice: Plan) -> None:
     """Adds the launch (and, for a target that is not covered, one that fills it before)."""
     statement = match.statement
     extents = lowering.extents(statement)
-    if statement.is_reduction and not lowering.continues(statement):
-        if not lowering.covers(statement.target, extents):
-            lowering.initialise(statement)
+    starts = statement.is_reduction and not lowering.continues(statement)
+    if starts and not lowering.covers(statement.target, extents):
+        lowering.initialise(statement)
     scope = lowering.program(statement.target.array, statement)
     if statement.is_reduction:
         _reduce(scope, statement, choice)
@@ -102,16 +102,22 @@ def _set_roles(scope: Scope, plan: Plan, places: Sequence[Value]) -> None:
         origin = scope.compute("mul", places[-1], plan.height)
         scope.fold(*plan.columns, rows=plan.height, columns=plan.width, origin=origin)
         return
-    down = scope.compute("mul", places[-2], plan.height)
-    across = scope.compute("mul", places[-1], plan.width)
-    scope.rows(*plan.rows, length=plan.height, origin=down)
-    scope.columns(*plan.columns, length=plan.width, origin=across)
+    _set_rows(scope, plan, places[-2])
+    _set_columns(scope, plan, places[-1])
+
+
+def _set_rows(scope: Scope, plan: Plan, place: Value) -> None:
+    origin = scope.compute("mul", place, plan.height)
+    scope.rows(*plan.rows, length=plan.height, origin=origin)
+
+
+def _set_columns(scope: Scope, plan: Plan, place: Value) -> None:
+    origin = scope.compute("mul", place, plan.width)
+    scope.columns(*plan.columns, length=plan.width, origin=origin)
 
 
 def _reduce(scope: Scope, statement: Assign, plan: Plan) -> None:
     reduced = set(reduced_indices(statement))
-    lowering = scope.lowering
-    array = lowering.array(statement.target.array)
     rows_kept = not reduced.intersection(plan.rows)
     columns_kept = not reduced.intersection(plan.columns)
     one: list[Expr] = [symbolic.product(())]
@@ -121,22 +127,26 @@ def _reduce(scope: Scope, statement: Assign, plan: Plan) -> None:
     across = [_blocks(scope, plan.columns, plan.width)]
     counts += (down if rows_kept else one) + (across if columns_kept else one)
     steps += (one if rows_kept else down) + (one if columns_kept else across)
+    array = scope.lowering.array(statement.target.array)
+    kind = accumulator_of(array.dtype)
     with scope.grid(*counts) as places:
         for name, place in zip(plan.fixed, places, strict=False):
             scope.fix(name, place)
-        kind = accumulator_of(array.dtype)
-        shape = (plan.height if rows_kept else 1, plan.width if columns_kept else 1)
-        total = scope.tile(kind, *shape)
-        scope.p.fill(total, _start(statement, kind))
+        if rows_kept:
+            _set_rows(scope, plan, places[-2])
+        if columns_kept:
+            _set_columns(scope, plan, places[-1])
+        total = scope.tile(kind, plan.height if rows_kept else 1, plan.width if columns_kept else 1)
+        first = not scope.lowering.continues(statement)
+        scope.p.fill(total, identity_of(statement, array) if first else _start(statement, kind))
         with scope.loop(symbolic.product(steps)) as turn:
             turns = scope.split(turn, steps)
             for name, place in zip(plan.loops, turns, strict=False):
                 scope.fix(name, place)
-            ends = [
-                places[-2] if rows_kept else turns[-2],
-                places[-1] if columns_kept else turns[-1],
-            ]
-            _set_roles(scope, plan, [*places[: len(plan.fixed)], *ends])
+            if not rows_kept:
+                _set_rows(scope, plan, turns[-2])
+            if not columns_kept:
+                _set_columns(scope, plan, turns[-1])
             _combine(scope, statement, total, (not rows_kept, not columns_kept))
         _finish(scope, statement, plan, (rows_kept, columns_kept), total)
 

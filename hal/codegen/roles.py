@@ -10,6 +10,7 @@ from hal.vil.model import Value
 __all__ = ["Fixed", "Placed", "Role", "TileAxis"]
 
 ONE = Const(1)
+ZERO = Const(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +50,5 @@ class TileAxis:
     """
 
     length: int = 1
-    origin: Value = Const(0)
+    origin: Value = ZERO
     limit: Expr | None = None

@@ -1,0 +1,8 @@
+"""The folder itself goes on the path for its shared modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
