@@ -12,9 +12,9 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hal import _paths
-from hal.codegen.choice import Choice
 from hal.ir import show
 from hal.ir.nodes import Kernel
 
@@ -34,26 +34,25 @@ def path_of(key: str) -> Path:
     return _paths.cache_dir() / "choices" / f"{key}.json"
 
 
-def find(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> list[Choice | None] | None:
-    """The tuned choice of each group of statements, in order; None when nothing was tuned."""
+def find(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> list[Any] | None:
+    """The tuned choice of each group of statements, in order; None when nothing was tuned.
+
+    Each is what `hal.codegen.tuned.plain` made of it.
+    """
     try:
         text = path_of(identity(kernel, hcd_sha256, sizes)).read_text(encoding="utf-8")
         data = json.loads(text)
-        if data["version"] != VERSION:
-            return None
-        return [None if item is None else Choice.of(item) for item in data["choices"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return list(data["choices"]) if data["version"] == VERSION else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def keep(
-    kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int], choices: Sequence[Choice | None]
-) -> Path:
-    """Writes the choices and returns the file. Raises OSError when the folder takes none."""
+def keep(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int], choices: Sequence[Any]) -> Path:
+    """Writes the plain choices and returns the file. Raises OSError when the folder takes none."""
     path = path_of(identity(kernel, hcd_sha256, sizes))
     path.parent.mkdir(parents=True, exist_ok=True)
-    plain = [None if choice is None else choice.plain() for choice in choices]
-    text = json.dumps({"version": VERSION, "kernel": kernel.name, "choices": plain}, indent=1)
+    data = {"version": VERSION, "kernel": kernel.name, "choices": list(choices)}
+    text = json.dumps(data, indent=1)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -13,7 +13,7 @@ from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
 from hal.ir.nodes import Assign, Kernel
 
-__all__ = ["STRATEGIES", "Group", "choose", "lower_group"]
+__all__ = ["STRATEGIES", "Group", "choose", "fitting", "lower_group"]
 
 STRATEGIES = ("attention", "rows", "product", "named", "gathering", "pointwise")
 """Modules of hal.codegen, the first that matches wins.
@@ -78,7 +78,7 @@ def choose(
         if match is None:
             continue
         group = Group(name, match, tuple(strategy.candidates(match, target, sizes)))
-        choice = _fitting(kernel, target, group, started, reasons)
+        choice = fitting(kernel, target, group, started, reasons)
         if choice is not None:
             return group, choice
     text = f"does not fit {target.name}: {reasons[-1]}" if reasons else "no way to run it is known"
@@ -94,7 +94,7 @@ def lower_group(lowering: Lowering, group: Group, choice: Any) -> None:
     group.module.lower(lowering, group.match, choice)
 
 
-def _fitting(
+def fitting(
     kernel: Kernel, target: Target, group: Group, started: set[str], reasons: list[str]
 ) -> Any:
     """The first choice whose programs are valid on the chip; None, and why, without one."""

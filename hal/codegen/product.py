@@ -30,7 +30,7 @@ from hal.vil.builder import TileHandle
 from hal.vil.expressions import Expr as VilExpr
 from hal.vil.model import Value
 
-__all__ = ["NAME", "Match", "candidates", "cost", "lower", "match"]
+__all__ = ["NAME", "Match", "all_candidates", "candidates", "cost", "lower", "match"]
 
 NAME = "product"
 PART = "part of the sum"
@@ -75,10 +75,15 @@ def _continues(kernel: Kernel, statements: Sequence[Assign]) -> bool:
 def candidates(
     found: Match, target: Target, sizes: Mapping[str, int], *, most: int = MAX_RANKED
 ) -> list[Choice]:
-    """The `most` choices that the closed form ranks first, the best first."""
+    """The `most` choices that the closed form ranks first, the best first; −1: all."""
     machine, problem = _figures(found, target, sizes)
     ranked = best(found.product, machine, problem, most=most, temps=_temps(found))
     return [item.choice for item in ranked]
+
+
+def all_candidates(found: Match, target: Target, sizes: Mapping[str, int]) -> list[Choice]:
+    """Every choice that the chip's limits allow, in the order of the closed form."""
+    return candidates(found, target, sizes, most=-1)
 
 
 def cost(found: Match, choice: Choice, target: Target, sizes: Mapping[str, int]) -> float:

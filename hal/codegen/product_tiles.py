@@ -326,8 +326,9 @@ def _memory_s(
 def best(
     product: Product, machine: Machine, problem: Problem, *, most: int, temps: int = 0
 ) -> list[Ranked]:
-    """The `most` choices with the least predicted time, the fastest first."""
+    """The `most` choices with the least predicted time (−1: all), the fastest first."""
     found = grid(product, machine, problem, temps=temps)
     times = seconds(machine, problem, found)
-    order = np.argsort(times, kind="stable")[:most]
+    order = np.argsort(times, kind="stable")
+    order = order if most < 0 else order[:most]
     return [Ranked(found.choice(int(i)), float(times[i])) for i in order]
