@@ -126,7 +126,7 @@ static int32_t start(void) {
         "are none, plain, avx2, avx512, amx",
         isa);
   }
-  static const vil_hooks hooks = {.tile = cpu_tile};
+  static const vil_hooks hooks = {.tile = cpu_tile, .takes_pitch = 1};
   kit_host_hooks(strcmp(cpu_tiles_name(), "none") == 0 ? NULL : &hooks);
   write_overlay();
   return HAL_OK;

@@ -109,7 +109,8 @@ static vil_tile_view make_view(void *data, uint32_t dtype, uint32_t rows, uint32
                          .columns = columns,
                          .valid_rows = rows,
                          .valid_columns = columns,
-                         .data = data};
+                         .data = data,
+                         .pitch = columns};
 }
 
 // Whether the product multiplies rightly: a block, its edges and a depth that is no multiple.

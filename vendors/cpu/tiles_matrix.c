@@ -19,7 +19,7 @@ typedef struct view {
 
 static view view_of(const vil_tile_view *tile) {
   uint32_t bytes = vil_dtype_bytes(tile->dtype);
-  return (view){tile->data, (uint64_t)tile->columns * bytes, tile->dtype, bytes};
+  return (view){tile->data, tile->pitch * bytes, tile->dtype, bytes};
 }
 
 static const uint8_t *element(const view *v, uint32_t row, uint32_t column) {

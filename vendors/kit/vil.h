@@ -34,13 +34,15 @@ typedef struct vil_argument {
   uint64_t bytes;   // Length of the range.
 } vil_argument;
 
-// A tile as a hook sees it: rows of `columns` elements without gaps, `valid_rows` × `valid_columns`
-// of them hold values.
+// A tile as a hook sees it: rows of `columns` elements, `valid_rows` × `valid_columns` of them hold
+// values. Rows follow each other without gaps; only an operand of a hook that `takes_pitch` may
+// stand elsewhere, with `pitch` elements from row to row, and is then not to be written.
 typedef struct vil_tile_view {
   uint32_t dtype;  // One of HAL_DTYPE_*.
   uint32_t rows, columns;
   uint32_t valid_rows, valid_columns;
   void *data;
+  uint64_t pitch;
 } vil_tile_view;
 
 // One tile operation as a hook sees it. `op` and `function` have the numbers of docs/vil.md.
@@ -82,6 +84,9 @@ typedef struct vil_watch {
 typedef struct vil_hooks {
   vil_tile_hook tile;
   void *context;
+  // The tile hook reads a, b and c by their pitch. Then a LOAD of whole rows from a buffer that
+  // the program does not write leaves the elements where they are.
+  int takes_pitch;
   const vil_watch *watch;  // NULL: nobody looks on.
 } vil_hooks;
 

@@ -12,7 +12,7 @@ vil_arena *vil_arena_create(void) {
 void vil_arena_free(vil_arena *arena) {
   if (!arena) return;
   free(arena->tiles);
-  free(arena->valid);
+  free(arena->stages);
   free(arena->sregs);
   free(arena->scratch);
   free(arena);
@@ -30,7 +30,8 @@ static int grow(void **block, uint64_t *have, uint64_t bytes) {
 
 int vil_arena_hold(vil_arena *arena, const vil_program *program) {
   return grow((void **)&arena->tiles, &arena->tiles_bytes, program->arena_bytes + 64) &&
-         grow((void **)&arena->valid, &arena->valid_bytes, 8ull * program->stage_count + 8) &&
+         grow((void **)&arena->stages, &arena->stages_bytes,
+              sizeof(vil_stage) * (program->stage_count + 1ull)) &&
          grow((void **)&arena->sregs, &arena->sregs_bytes, 8ull * program->sreg_count);
 }
 
@@ -76,30 +77,70 @@ void vil_operand_roles(const vil_instruction *at, uint32_t *reads, uint32_t *wri
   }
 }
 
-vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand) {
+static vil_stage *stage_at(const vil_run *run, const vil_instruction *at, int operand) {
+  uint16_t index = at->operands[operand].tile;
+  uint32_t stage = stage_of(run, &run->program->tiles[index], at->operands[operand].stage);
+  return &run->arena->stages[run->program->stage_first[index] + stage];
+}
+
+vil_tile_view vil_view_target(const vil_run *run, const vil_instruction *at, int operand) {
   vil_tile_view view = {0};
   uint16_t index = at->operands[operand].tile;
   if (index == VIL_NONE) return view;
   const vil_program *program = run->program;
   const vil_r_tile *tile = &program->tiles[index];
   uint32_t stage = stage_of(run, tile, at->operands[operand].stage);
-  const uint32_t *valid = run->arena->valid + 2ull * (program->stage_first[index] + stage);
-  uint64_t stage_bytes =
-      ((uint64_t)tile->rows * tile->columns * vil_dtype_bytes(tile->dtype) + 63) & ~(uint64_t)63;
+  const vil_stage *is = &run->arena->stages[program->stage_first[index] + stage];
   view.dtype = tile->dtype;
   view.rows = tile->rows;
   view.columns = tile->columns;
-  view.valid_rows = valid[0];
-  view.valid_columns = valid[1];
-  view.data = run->arena->tiles + program->tile_at[index] + stage * stage_bytes;
+  view.valid_rows = is->rows;
+  view.valid_columns = is->columns;
+  view.pitch = tile->columns;
+  view.data = run->arena->tiles + program->tile_at[index];
+  if (stage) {
+    uint64_t bytes = (uint64_t)tile->rows * tile->columns * vil_dtype_bytes(tile->dtype);
+    view.data = (uint8_t *)view.data + stage * ((bytes + 63) & ~UINT64_C(63));
+  }
   return view;
+}
+
+vil_tile_view vil_view_shared(const vil_run *run, const vil_instruction *at, int operand) {
+  vil_tile_view view = vil_view_target(run, at, operand);
+  if (!view.data) return view;
+  const vil_stage *stage = stage_at(run, at, operand);
+  if (stage->shared) {
+    view.data = (void *)(uintptr_t)stage->shared;
+    view.pitch = stage->pitch;
+  }
+  return view;
+}
+
+void vil_view_settle(const vil_run *run, const vil_instruction *at, int operand,
+                     vil_tile_view *view) {
+  vil_tile_view own = vil_view_target(run, at, operand);
+  if (own.data == view->data) return;
+  int64_t bytes = vil_dtype_bytes(own.dtype);
+  vil_copy_area(own.data, own.columns * bytes, bytes, view->data, (int64_t)view->pitch * bytes,
+                bytes, view->valid_rows, view->valid_columns, (uint32_t)bytes);
+  view->data = own.data;
+  view->pitch = own.pitch;
+  stage_at(run, at, operand)->shared = NULL;
+}
+
+vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand) {
+  vil_tile_view view = vil_view_shared(run, at, operand);
+  if (view.data) vil_view_settle(run, at, operand, &view);
+  return view;
+}
+
+void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch) {
+  vil_stage *stage = stage_at(run, at, VIL_D);
+  stage->shared = data;
+  stage->pitch = pitch;
 }
 
 void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
                    uint32_t columns) {
-  uint16_t index = at->operands[operand].tile;
-  uint32_t stage = stage_of(run, &run->program->tiles[index], at->operands[operand].stage);
-  uint32_t *valid = run->arena->valid + 2ull * (run->program->stage_first[index] + stage);
-  valid[0] = rows;
-  valid[1] = columns;
+  *stage_at(run, at, operand) = (vil_stage){.rows = rows, .columns = columns};
 }

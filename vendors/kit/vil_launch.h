@@ -39,12 +39,19 @@ struct vil_limits {
   vil_row *rows;
 };
 
-// Working memory: tiles, valid regions, SREGs, and scratch of one instruction.
+// One stage of a tile while a program runs.
+typedef struct vil_stage {
+  uint32_t rows, columns;  // The valid region.
+  const uint8_t *shared;   // Its elements stand here, in a buffer, and not in the arena; or NULL.
+  uint64_t pitch;          // Elements from row to row there.
+} vil_stage;
+
+// Working memory: tiles, their stages, SREGs, and scratch of one instruction.
 struct vil_arena {
   uint8_t *tiles;
   uint64_t tiles_bytes;
-  uint32_t *valid;  // Pairs rows, columns, one per stage.
-  uint64_t valid_bytes;
+  vil_stage *stages;
+  uint64_t stages_bytes;
   int64_t *sregs;
   uint64_t sregs_bytes;
   uint8_t *scratch;
@@ -60,6 +67,8 @@ typedef struct vil_run {
   vil_reason *reason;
   uint32_t at;            // The instruction that runs.
   struct vil_race *race;  // NULL: the order of engines is not checked.
+  uint64_t may_share;     // Bit n: tiles may stand in the buffer of parameter n.
+  int streams;            // A STORE went past the caches.
 } vil_run;
 
 uint64_t vil_launch_size(const vil_kernel *kernel);
@@ -78,8 +87,17 @@ int vil_arena_hold(vil_arena *arena, const vil_program *program);
 // A fault of the running instruction: fills the reason and gives HAL_ERROR_EXECUTION_FAILED.
 __attribute__((format(printf, 2, 3))) int32_t vil_fault(vil_run *run, const char *format, ...);
 
-// The view of an operand; a NULL data when it is absent.
+// The view of an operand; a NULL data when it is absent. `vil_view` is for reading and changing:
+// elements that stand in a buffer are copied to the arena first. `vil_view_shared` leaves them
+// there; `vil_view_target` is for an operation that writes the stage anew.
 vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand);
+vil_tile_view vil_view_shared(const vil_run *run, const vil_instruction *at, int operand);
+vil_tile_view vil_view_target(const vil_run *run, const vil_instruction *at, int operand);
+// Copies an operand's elements to the arena when they stand in a buffer, and mends its view.
+void vil_view_settle(const vil_run *run, const vil_instruction *at, int operand,
+                     vil_tile_view *view);
+// The elements of operand d stand at `data` in a buffer; the valid region is set.
+void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch);
 // Sets the valid region of an operand's stage.
 void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
                    uint32_t columns);
@@ -99,6 +117,13 @@ int32_t vil_race_element(vil_run *run, uint32_t param, uint64_t element, int is_
 
 // vil_move.c: LOAD STORE GATHER SCATTER.
 int32_t vil_run_move(vil_run *run, const vil_instruction *at);
+
+// vil_block.c: a LOAD or STORE of a plain block; 0 when vil_run_move must do it.
+int vil_run_block(vil_run *run, const vil_instruction *at);
+void vil_stream_fence(void);  // After stores past the caches, before others may look.
+// Copies rows × columns elements; steps from row to row and column to column are in bytes.
+void vil_copy_area(void *to, int64_t to_row, int64_t to_column, const void *from, int64_t from_row,
+                   int64_t from_column, int64_t rows, int64_t columns, uint32_t bytes);
 // Data of the tile operations; the valid regions are set. NULL scratch gives OUT_OF_MEMORY.
 int32_t vil_run_unary(vil_arena *arena, const vil_operation *o);   // vil_element.c
 int32_t vil_run_binary(vil_arena *arena, const vil_operation *o);  // vil_element.c

@@ -107,24 +107,36 @@ static int32_t run_topk(vil_run *run, const vil_instruction *at, vil_operation *
   return vil_run_topk(run->arena, o, length);
 }
 
+// The kit's own code takes tiles without gaps.
+static void settle(const vil_run *run, const vil_instruction *at, vil_operation *o) {
+  if (o->a.data) vil_view_settle(run, at, VIL_A, &o->a);
+  if (o->b.data) vil_view_settle(run, at, VIL_B, &o->b);
+  if (o->c.data) vil_view_settle(run, at, VIL_C, &o->c);
+}
+
 static int32_t run_tile(vil_run *run, const vil_instruction *at) {
   vil_operation o = {.op = at->op,
                      .function = at->function,
                      .axis = at->axis,
                      .flags = at->flags,
                      .arena = run->arena};
-  o.d = vil_view(run, at, VIL_D);
-  o.a = vil_view(run, at, VIL_A);
-  o.b = vil_view(run, at, VIL_B);
-  o.c = vil_view(run, at, VIL_C);
+  int is_kept = at->op == VIL_TOPK || (at->op == VIL_MMA && !(at->flags & VIL_FLAG_INIT));
+  o.d = is_kept ? vil_view(run, at, VIL_D) : vil_view_target(run, at, VIL_D);
+  o.a = vil_view_shared(run, at, VIL_A);
+  o.b = vil_view_shared(run, at, VIL_B);
+  o.c = at->op == VIL_TOPK ? vil_view(run, at, VIL_C) : vil_view_shared(run, at, VIL_C);
   for (int k = 0; k < 4; k++) o.values[k] = vil_value(run, at->values[k], 0);
-  if (at->op == VIL_TOPK) return run_topk(run, at, &o);
+  if (at->op == VIL_TOPK) {
+    vil_view_settle(run, at, VIL_A, &o.a);
+    return run_topk(run, at, &o);
+  }
   result_valid(run, at, &o);
   if (at->op == VIL_RED && at->function >= VIL_ARGMAX && o.d.valid_rows && o.d.valid_columns &&
       !(at->axis == 0 ? o.a.valid_rows : o.a.valid_columns)) {
     return vil_fault(run, "%s over nothing", vil_function_name(at->function));
   }
   if (run->hooks && run->hooks->tile && run->hooks->tile(run->hooks->context, &o)) return HAL_OK;
+  if (run->may_share) settle(run, at, &o);
   switch (at->op) {
     case VIL_FILL:
       run_fill(run, at, &o);
@@ -201,6 +213,7 @@ static int32_t run_program(vil_run *run) {
   loop loops[4];
   int depth = 0;
   int32_t status = HAL_OK;
+  int is_watched = run->race || (run->hooks && run->hooks->watch && run->hooks->watch->element);
   for (uint32_t at = 0; at < program->instruction_count && !status; at++) {
     const vil_instruction *instruction = &program->code[at];
     run->at = at;
@@ -208,6 +221,9 @@ static int32_t run_program(vil_run *run) {
     switch (instruction->op) {
       case VIL_LOAD:
       case VIL_STORE:
+        if (!is_watched && vil_run_block(run, instruction)) break;
+        status = vil_run_move(run, instruction);
+        break;
       case VIL_GATHER:
       case VIL_SCATTER:
         status = vil_run_move(run, instruction);
@@ -247,6 +263,23 @@ static int32_t run_program(vil_run *run) {
   return status;
 }
 
+// Parameters whose buffers nothing writes while the step runs.
+static uint64_t shareable(const vil_step *step) {
+  const vil_program *program = step->program;
+  uint64_t found = 0;
+  for (uint32_t i = 0; i < program->param_count && i < 64; i++) {
+    const vil_bound *one = &step->params[i];
+    int is_free = program->params[i].kind == VIL_BUFFER && program->params[i].access == VIL_READ;
+    for (uint32_t k = 0; k < program->param_count && is_free; k++) {
+      const vil_bound *other = &step->params[k];
+      is_free = program->params[k].kind != VIL_BUFFER || program->params[k].access == VIL_READ ||
+                one->data + one->bytes <= other->data || other->data + other->bytes <= one->data;
+    }
+    found |= (uint64_t)is_free << i;
+  }
+  return found;
+}
+
 int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t first,
                              uint64_t count, vil_arena *arena, const vil_hooks *hooks, char *text,
                              size_t capacity) {
@@ -263,10 +296,11 @@ int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t 
   const vil_watch *watch = hooks ? hooks->watch : NULL;
   if (watch && watch->engines && program->profile && !(run.race = vil_race_create(program)))
     return vil_refuse(&reason, HAL_ERROR_OUT_OF_MEMORY, "no memory to check the order of engines");
+  if (hooks && hooks->takes_pitch && !watch) run.may_share = shareable(step);
   int32_t status = HAL_OK;
   for (uint64_t n = first; n < first + count && !status; n++) {
     if (run.race) vil_race_begin(run.race);
-    memset(arena->valid, 0, 8ull * program->stage_count);
+    memset(arena->stages, 0, sizeof(vil_stage) * program->stage_count);
     memset(arena->sregs, 0, 8ull * program->sreg_count);
     arena->sregs[0] = (int64_t)(n % step->grid[0]);
     arena->sregs[1] = (int64_t)(n / step->grid[0] % step->grid[1]);
@@ -274,6 +308,7 @@ int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t 
     status = run_program(&run);
   }
   vil_race_free(run.race);
+  if (run.streams) vil_stream_fence();
   return status;
 }
 
