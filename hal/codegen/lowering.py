@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from hal.codegen import symbolic
+from hal.codegen import conditions, symbolic
 from hal.codegen.errors import CodegenError
 from hal.codegen.scope import Scope
 from hal.codegen.target import Target
@@ -15,7 +15,7 @@ from hal.codegen.tier1 import lower
 from hal.ir.analysis import index_extents, inline_lets
 from hal.ir.nodes import Access, Array, Assign, Index, Kernel
 from hal.vil.builder import Builder
-from hal.vil.expressions import Binary, Const, ExprLike, Symbol, as_expr
+from hal.vil.expressions import Const, ExprLike, Symbol, as_expr
 from hal.vil.expressions import Expr as VilExpr
 from hal.vil.model import Program
 from hal.vil.module import Module
@@ -140,7 +140,7 @@ class Lowering:
         strategy that made all its alternatives says `started` itself.
         """
         before, started = self._condition, set(self.started_arrays)
-        self._condition = symbolic.times(before, condition)
+        self._condition = conditions.all_of(before, condition)
         yield
         self._condition, self.started_arrays = before, started
 
@@ -176,7 +176,7 @@ class Lowering:
         ]
         if not uses or Const(1) in uses:
             return Const(1) if uses else None
-        return reduce(lambda a, b: Binary("max", a, b), dict.fromkeys(uses))
+        return reduce(conditions.any_of, dict.fromkeys(uses))
 
     def _access(self, array: Array, programs: Iterable[Program]) -> str:
         uses = {p.access for program in programs for p in program.params if p.name == array.name}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hal.codegen import rows_walk, rows_whole, symbolic
+from hal.codegen import conditions, rows_walk, rows_whole, symbolic
 from hal.codegen.choice import Choice, rank
 from hal.codegen.lowering import Lowering
 from hal.codegen.rows_match import RowGroup, find_rows
@@ -20,8 +20,7 @@ from hal.ir.analysis import value_of
 from hal.ir.nodes import Assign, Kernel
 from hal.ir.passes.rewriting import accesses
 from hal.ir.passes.rewriting import cost as operations_of
-from hal.vil.expressions import Binary, Const
-from hal.vil.expressions import Expr as VilExpr
+from hal.vil.expressions import Const
 
 __all__ = ["NAME", "Match", "candidates", "cost", "lower", "match"]
 
@@ -175,21 +174,13 @@ def lower(lowering: Lowering, found: Match, choice: Choice) -> None:
     group = found.group
     extents = {name: symbolic.from_ir(size) for name, size in group.extents.items()}
     length = symbolic.product(extents[name] for name in group.columns)
-    fits = _at_most(length, choice.length("columns"))
+    room = conditions.room(length, choice.length("columns"))
+    fits, longer = conditions.positive(room), conditions.not_all_positive(room)
     if fits != Const(0):
         with lowering.only_when(fits):
             lowering.launch(rows_whole.program(lowering, group, extents, choice))
-    if fits != Const(1):
-        with lowering.only_when(symbolic.plus(1, symbolic.times(-1, fits))):
+    if longer != Const(0):
+        with lowering.only_when(longer):
             lowering.launch(rows_walk.program(lowering, group, extents, choice))
     for statement in group.originals:
         lowering.started(statement)
-
-
-def _at_most(length: VilExpr, limit: int) -> VilExpr:
-    """1 where length ≤ limit, else 0."""
-    known = symbolic.constant(length)
-    if known is not None:
-        return Const(int(known <= limit))
-    room = symbolic.plus(limit + 1, symbolic.times(-1, length))
-    return Binary("max", Const(0), Binary("min", Const(1), room))

@@ -75,16 +75,22 @@ class _Frame:
     columns: tuple[str, ...]
     extents: dict[str, Expr]
     places: dict[str, tuple[str, ...]]  # written array -> canonical index of each dimension
+    near: frozenset[str]  # arrays that are not in memory, so that their order is free
 
 
-def find_rows(kernel: Kernel, statements: Sequence[Assign]) -> RowGroup | None:
+def find_rows(
+    kernel: Kernel, statements: Sequence[Assign], *, near: frozenset[str] = frozenset()
+) -> RowGroup | None:
     """The longest group that starts with the first of the statements (lets inlined).
+
+    Args:
+        near: Arrays that the program has in tiles, so that the order of their dimensions is free.
 
     Returns:
         None where there is no group of at least two statements with a reduction among them.
     """
     for seed in statements:
-        frame = _frame(kernel, seed)
+        frame = _frame(kernel, seed, near)
         if frame is not None:
             return _grown(kernel, statements, frame)
         if seed.is_reduction or isinstance(seed.value, NamedCall) or not _is_plain(seed):
@@ -96,7 +102,7 @@ def _is_plain(statement: Assign) -> bool:
     return len(statement.targets) == 1 and plain_indices(statement.target) is not None
 
 
-def _frame(kernel: Kernel, seed: Assign) -> _Frame | None:
+def _frame(kernel: Kernel, seed: Assign, near: frozenset[str]) -> _Frame | None:
     """Rows and columns by a reduction: what it keeps and what it sums over."""
     if not _is_plain(seed) or not (seed.is_reduction or _is_arg(seed.value)):
         return None
@@ -115,6 +121,7 @@ def _frame(kernel: Kernel, seed: Assign) -> _Frame | None:
         tuple(new[name] for name in columns),
         {new[name]: extents[name] for name in new},
         {},
+        near,
     )
 
 
@@ -252,7 +259,9 @@ def _has_columns(item: Assign, frame: _Frame) -> bool:
 
 def _is_across(access: Access, frame: _Frame) -> bool:
     """Elements that are neighbours in memory lie in different rows of the group."""
-    if not access.indices or not set(frame.columns) & set(indices_of(access)):
+    if access.array in frame.near or not access.indices:
+        return False
+    if not set(frame.columns) & set(indices_of(access)):
         return False
     return bool(set(frame.rows) & set(indices_of(access.indices[-1])))
 

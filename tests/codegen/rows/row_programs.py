@@ -147,7 +147,8 @@ def check(
     scalars: Mapping[str, float], *, tolerance: float = 2e-6,
 ) -> None:  # fmt: skip
     """The module is valid on the chip and gives the kernel's numbers."""
-    assert validate(module, target.data or None) == []
+    problems = validate(module, target.data or None)
+    assert [f"{p.where}: {p.text}" for p in problems] == []
     arrays = inputs_of(kernel, params)
     wanted = evaluate(kernel, arrays, dict(params), dict(scalars))
     got = run(module, kernel, arrays, params, scalars)
