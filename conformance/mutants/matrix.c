@@ -138,6 +138,27 @@ static int drop_last(const vil_operation *o) {
   return mutant_run_honestly(&mine) == HAL_OK;
 }
 
+// M54: the maximum of float32 numbers is 0, so that a softmax shifts by nothing.
+static int forget_maximum(const vil_operation *o) {
+  if (o->function != VIL_MAX || o->d.dtype != HAL_DTYPE_F32 || mutant_run_honestly(o) != HAL_OK) {
+    return 0;
+  }
+  memset(o->d.data, 0, count_of(&o->d) * 4);
+  return 1;
+}
+
+// M55: sums beyond 100,000 keep the 8 bits of bfloat16, so that a mean next to 10,000 is off.
+static int cut_large_sums(const vil_operation *o) {
+  if (o->function != VIL_ADD || o->d.dtype != HAL_DTYPE_F32 || mutant_run_honestly(o) != HAL_OK) {
+    return 0;
+  }
+  float *out = o->d.data;
+  for (uint64_t i = 0; i < count_of(&o->d); ++i) {
+    out[i] = out[i] > 1e5f || out[i] < -1e5f ? narrow(out[i], HAL_DTYPE_BF16) : out[i];
+  }
+  return 1;
+}
+
 // M90: the first element of a transposed tile loses its lowest bit.
 static int damage(const vil_operation *o) {
   mutant_run_honestly(o);
@@ -147,15 +168,27 @@ static int damage(const vil_operation *o) {
   return 1;
 }
 
+static int change_red(const vil_operation *o) {
+  switch (mutant_fault) {
+    case 54:
+      return forget_maximum(o);
+    case 55:
+      return cut_large_sums(o);
+    case 56:
+      return take_last(o);
+    case 87:
+      return drop_last(o);
+    default:
+      return 0;
+  }
+}
+
 int mutant_matrix(const vil_operation *operation) {
   if (operation->op == VIL_MMA) {
     return change_mma(operation);
   }
-  if (operation->op == VIL_RED && is_fault(56)) {
-    return take_last(operation);
-  }
-  if (operation->op == VIL_RED && is_fault(87)) {
-    return drop_last(operation);
+  if (operation->op == VIL_RED) {
+    return change_red(operation);
   }
   return operation->op == VIL_TRN && is_fault(90) ? damage(operation) : 0;
 }

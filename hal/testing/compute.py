@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from hal.vil.tables import OPS
 from hal.vil.validator import validate
 
 if TYPE_CHECKING:
+    from hal.hcd import Hcd
+    from hal.ir.nodes import Kernel as TensorKernel
     from hal.vil.model import Argument as ArgumentOf
 
 __all__ = ["LENGTHS", "Bound", "Lab", "blank", "chip_of", "is_bitwise_equal"]
@@ -104,6 +107,7 @@ class Lab:
 
     def __init__(self, rig: Rig, flat: Mapping[str, str]) -> None:
         self.rig = rig
+        self.flat = dict(flat)
         self.chip = chip_of(flat)
         self.limits = Limits.of(self.chip)
         rows, columns = self.limits.granule_rows, self.limits.granule_columns
@@ -206,6 +210,44 @@ class Lab:
         bound = self.bind(module, arguments, kernel=kernel, grid=grid)
         bound.launch()
         return bound.results()
+
+    # ---- kernels of the tensor IR ----
+
+    @cached_property
+    def hcd(self) -> Hcd:
+        """The chip's whole description, for the compiler."""
+        from hal.hcd import flat, from_flat
+
+        return from_flat(flat.write(self.flat))
+
+    def compute(
+        self,
+        kernel: TensorKernel,
+        arrays: Mapping[str, Any],
+        params: Mapping[str, int],
+        scalars: Mapping[str, float | int] | None = None,
+        *,
+        without: frozenset[str] = frozenset(),
+    ) -> dict[str, Array]:
+        """Compile a kernel of the tensor IR for the chip, run it, and return what it wrote.
+
+        Args:
+            arrays: The inputs and inouts; outputs are made here.
+            without: Names of passes to leave out.
+        """
+        from hal.codegen import CodegenError
+        from hal.codegen import compile as compile_kernel
+        from hal.ir.analysis import value_of
+
+        try:
+            compiled = compile_kernel(kernel, self.hcd, sizes=params, without=without)
+        except CodegenError:
+            # What this chip cannot run is judged as the other cases are: the port must refuse it.
+            compiled = compile_kernel(kernel, None, sizes=params, without=without)
+        given: dict[str, Any] = {**arrays, **params, **(scalars or {})}
+        for item in kernel.arrays_of("output"):
+            given[item.name] = blank(item.dtype, *(value_of(n, params) for n in item.shape))
+        return self.run(compiled.module, given, kernel=compiled.kernel_name)
 
 
 def _is_floor(module: Module) -> bool:

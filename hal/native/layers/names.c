@@ -262,6 +262,14 @@ const hal_rule hal_rules[HAL_RULE_COUNT] = {
     {"HAL-VIL-040", HAL_FUNCTION_COUNT, HAL_OK,
      HAL_BY_PORT, HAL_BREAK_MUTANT,
      "A program without contract never fuses a multiplication with an addition."},
+    {"HAL-VIL-041", HAL_FUNCTION_COUNT, HAL_OK,
+     HAL_BY_PORT, HAL_BREAK_MUTANT,
+     "An operator that was compiled for the chip gives the numbers of its definition at every "
+     "size."},
+    {"HAL-VIL-042", HAL_FUNCTION_COUNT, HAL_OK,
+     HAL_BY_PORT, HAL_BREAK_MUTANT,
+     "No pass, tile or order that a compiler chose changes what a kernel computes beyond the "
+     "law."},
     {"HAL-PRT-001", HAL_FUNCTION_PORT_INIT, HAL_ERROR_INVALID_VALUE,
      HAL_BY_HOST, HAL_BREAK_SKIP_CHECK,
      "A host is given."},
