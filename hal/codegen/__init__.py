@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "CodegenError": ("errors", "CodegenError"),
     "Compiled": ("compiling", "Compiled"),
+    "Executable": ("execute", "Executable"),
     "Lowering": ("lowering", "Lowering"),
     "Scope": ("scope", "Scope"),
     "Target": ("target", "Target"),
     "compile": ("compiling", "compile_kernel"),
+    "loaded": ("execute", "loaded"),
 }
-__all__ = ["CodegenError", "Compiled", "Lowering", "Scope", "Target", "compile"]
+__all__ = ["CodegenError", "Compiled", "Executable", "Lowering", "Scope", "Target"]
+__all__ += ["compile", "loaded"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from hal.codegen.compiling import Compiled
     from hal.codegen.compiling import compile_kernel as compile  # noqa: A004
     from hal.codegen.errors import CodegenError
+    from hal.codegen.execute import Executable, loaded
     from hal.codegen.lowering import Lowering
     from hal.codegen.scope import Scope
     from hal.codegen.target import Target

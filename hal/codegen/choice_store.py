@@ -18,7 +18,7 @@ from hal import _paths
 from hal.ir import show
 from hal.ir.nodes import Kernel
 
-__all__ = ["find", "identity", "keep", "path_of"]
+__all__ = ["find", "identity", "keep", "path_of", "state"]
 
 VERSION = 1
 
@@ -32,6 +32,14 @@ def identity(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> str:
 def path_of(key: str) -> Path:
     """The file of an identity."""
     return _paths.cache_dir() / "choices" / f"{key}.json"
+
+
+def state() -> int:
+    """A number that changes when a choice is kept or goes; 0 without any."""
+    try:
+        return (_paths.cache_dir() / "choices").stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def find(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> list[Any] | None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from hal.codegen import tier1
 from hal.codegen.errors import CodegenError, Unsuited
 from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
@@ -104,7 +105,7 @@ def fitting(
         trial = Lowering(kernel, target, started=started)
         try:
             lower_group(trial, group, choice)
-            module = trial.module()
+            module = tier1.lower(trial.module(), target)
         except Unsuited as error:
             reasons.append(str(error))
             continue

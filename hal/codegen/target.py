@@ -8,6 +8,7 @@ from typing import Any
 
 from hal.dtypes import DType
 from hal.hcd import Hcd
+from hal.ir.nodes import Schedule
 from hal.vil.check_chip import Limits
 
 __all__ = ["Target"]
@@ -27,6 +28,7 @@ class Target:
         grid_max: Greatest grid along x, y, z.
         bandwidth_bytes_per_s: Of the global memory, all cores together.
         launch_s: Overhead of one launch.
+        advice: The user's schedule for this chip, which strategies honour where they can.
         hcd: The description itself; None for vil-core.
     """
 
@@ -37,6 +39,7 @@ class Target:
     grid_max: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
     bandwidth_bytes_per_s: float = 1e10
     launch_s: float = 3e-6
+    advice: Schedule | None = None
     hcd: Hcd | None = field(default=None, repr=False, compare=False)
     data: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
