@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from hal.ir import nodes as ir
 from hal.vil.expressions import Binary, Const, Expr, ExprLike, Symbol, as_expr, show
@@ -79,6 +80,7 @@ def from_ir(expr: ir.Expr) -> Expr:
     raise TypeError(f"not an integer expression over params: {expr!r}")
 
 
+@lru_cache(maxsize=2**16)
 def simplified(expr: Expr) -> Expr:
     """The same value with fewer operations; a division that may fail is kept."""
     if not isinstance(expr, Binary):
@@ -100,7 +102,9 @@ def simplified(expr: Expr) -> Expr:
     return Binary(expr.operation, left, right)
 
 
+@lru_cache(maxsize=2**16)
 def _normal(expr: Expr) -> Normal:
+    """The sum of products; shared, so nobody may change it."""
     if isinstance(expr, Const):
         return {(): expr.value} if expr.value else {}
     if not isinstance(expr, Binary):
