@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -221,7 +221,3 @@ def _placed(error: CodegenError, kernel: Kernel, source: str, name: str) -> Code
 def _place(name: str, span: Span | None) -> str:
     return name if span is None else f"{name}:{span.line}:{span.column}"
 
-
-def schedules_for(schedules: tuple[Schedule, ...], kernel: str, chip: str) -> Iterator[Schedule]:
-    """The schedules that speak of a kernel on a chip."""
-    return (item for item in schedules if item.kernel == kernel and item.chip in ("", chip))

@@ -156,7 +156,8 @@ class Executable:
     ) -> tuple[Any, tuple[int, ...]]:
         wanted = self._count + len(self.kernel.scalars)
         if len(arguments) != wanted:
-            names = [item.name for item in (*self._arrays, *self.kernel.scalars)]
+            names = [item.name for item in self._arrays]
+            names += [item.name for item in self.kernel.scalars]
             raise CodegenError(
                 f"takes {wanted} arguments ({', '.join(names)}); {len(arguments)} were given",
                 call=self.kernel.name,
