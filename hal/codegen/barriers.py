@@ -21,7 +21,7 @@ from hal.vil.model import Kernel, Program
 __all__ = ["Barrier", "Barriers", "insert_barriers"]
 
 PRUNE_BUDGET = 1_000_000
-"""Edges times instructions, above which implied edges inside loops may stay."""
+"""Doubtful edges times instructions, above which implied edges may stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +171,13 @@ def _believe(follower: Follower, edge: Edge, here: int, forward: bool) -> None:
 
 def _prune(follower: Follower) -> None:
     """Drops edges that the others imply, the innermost and the latest first."""
-    edges = [edge for edge in follower.edges if edge.is_active]
-    crowd: dict[int, int] = {}
-    for edge in edges:
-        crowd[edge.before] = crowd.get(edge.before, 0) + 1
-    straight = len(follower.accesses.nesting.blocks) == 1
-    candidates = [edge for edge in edges if not straight or crowd[edge.before] > 1]
-    if len(candidates) * len(follower.instructions) > PRUNE_BUDGET:
-        candidates = candidates[: PRUNE_BUDGET // len(follower.instructions)]
-    candidates.reverse()
-    for edge in sorted(candidates, key=lambda each: -each.depth):
+    follower.remember()
+    doubtful = [index for index in range(len(follower.edges)) if not follower.is_needed(index)]
+    if len(doubtful) * len(follower.instructions) > PRUNE_BUDGET:
+        doubtful = doubtful[: PRUNE_BUDGET // len(follower.instructions)]
+    doubtful.reverse()
+    edges = [follower.edges[index] for index in doubtful]
+    for edge in sorted(edges, key=lambda each: -each.depth):
         edge.is_active = False
         if follower.follow() is not None:
             edge.is_active = True

@@ -13,7 +13,7 @@ So a program in which `follow` finds no race has none, for all counts, branches 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hal.codegen.barriers_accesses import Accesses, Needs
@@ -73,17 +73,31 @@ class _State:
         queues = {key: [view[:] for view in queue] for key, queue in self.queues.items()}
         return _State([view[:] for view in self.engines], queues)
 
-    def views(self) -> list[View]:
-        return [*self.engines, *(view for queue in self.queues.values() for view in queue)]
+    def views(self) -> Iterator[View]:
+        yield from self.engines
+        for queue in self.queues.values():
+            yield from queue
+
+    def take(self, edge: int) -> View | None:
+        """The oldest view on a token; None when there is none."""
+        queue = self.queues.get(edge)
+        if queue is None:
+            return None
+        if len(queue) == 1:
+            del self.queues[edge]
+        return queue.pop(0)
 
     def join(self, other: _State) -> bool:
         """Opens what the other leaves open; True when that changes something."""
         grown = False
-        for mine, its in zip(self.views(), other.views(), strict=True):
-            for age, mask in enumerate(its):
-                if mask & ~mine[age]:
-                    mine[age] |= mask
-                    grown = True
+        pairs = [(self.engines, other.engines)]
+        pairs += [(queue, other.queues[edge]) for edge, queue in self.queues.items()]
+        for ours, theirs in pairs:
+            for mine, its in zip(ours, theirs, strict=True):
+                for age, mask in enumerate(its):
+                    if mask & ~mine[age]:
+                        mine[age] |= mask
+                        grown = True
         return grown
 
 
@@ -104,6 +118,8 @@ class Follower:
         self.before: dict[int, list[int]] = {}
         self.view: View = []
         self.seen: dict[int, list[View]] = {}
+        self._kept: dict[int, _State] = {}
+        self._keeps = False
 
     def add(self, edge: Edge) -> None:
         """Takes an edge into account from now on."""
@@ -125,10 +141,40 @@ class Follower:
             if first is not None or not grown:
                 return first
 
+    def remember(self) -> None:
+        """Keeps the state before each WAIT, for `is_needed`; the edges have no race."""
+        self._keeps = True
+        self.follow()
+        self._keeps = False
+
+    def is_needed(self, index: int) -> bool:
+        """True when there is a race without an edge on the straight path from its WAIT to its use.
+
+        False decides nothing: other paths may need it. Edges that were dropped since `remember`
+        only leave more open than its states say, so that True stays true.
+        """
+        edge = self.edges[index]
+        state = self._kept[edge.before].copy()
+        last = self.accesses.all[edge.why[0]].instruction
+        known = len(self.edges)
+        edge.is_active = False
+        needed = False
+        for number in range(edge.before, last + 1):
+            self._wait(state, number, known)
+            if self.accesses.engine_of[number] >= 0:
+                needed = self._run(state, number, None) is not None
+            elif self.instructions[number].op == "end":
+                self._grow_older(state, number)
+            if needed:
+                break
+            self._signal(state, number, known)
+        edge.is_active = True
+        return needed
+
     def _start(self) -> _State:
         queues: dict[int, list[View]] = {}
         for number, edge in enumerate(self.edges):
-            if edge.is_active:
+            if edge.is_active and edge.credits:
                 queues[number] = [[0] * self.ages for _ in range(edge.credits)]
         return _State([[0] * self.ages for _ in ENGINES], queues)
 
@@ -198,19 +244,27 @@ class Follower:
                     )  # fmt: skip
                 view[0] &= ~mask
 
+    def _take(self, state: _State, index: int) -> None:
+        told = state.take(index)
+        assert told is not None, "a WAIT before its SIGNAL"
+        view = state.engines[self.edges[index].consumer]
+        for age, mask in enumerate(told):
+            view[age] &= mask
+
     def _wait(self, state: _State, number: int, known: int) -> None:
-        for index in self.before.get(number, ()):
+        waits = self.before.get(number, ())
+        if waits and self._keeps:
+            self._kept[number] = state.copy()
+        for index in waits:
             edge = self.edges[index]
             if edge.is_active and index < known:
-                view = state.engines[edge.consumer]
-                for age, mask in enumerate(state.queues[index].pop(0)):
-                    view[age] &= mask
+                self._take(state, index)
 
     def _signal(self, state: _State, number: int, known: int) -> None:
         for index in self.after.get(number, ()):
             edge = self.edges[index]
             if edge.is_active and index < known:
-                state.queues[index].append(state.engines[edge.producer][:])
+                state.queues.setdefault(index, []).append(state.engines[edge.producer][:])
 
 
 def _runs(loop: Instruction) -> bool:

@@ -8,7 +8,7 @@ signals at the later place and waits at the earlier one; it orders more than the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hal.codegen.barriers_knowledge import Edge, Follower
@@ -43,45 +43,57 @@ def assign_tokens(follower: Follower, nesting: Nesting, limit: int) -> list[list
             )
 
 
-def _shared(edges: Iterable[Edge], nesting: Nesting) -> list[list[Edge]]:
-    """Edges in groups that can share a token, first fit."""
+def _shared(edges: Sequence[Edge], nesting: Nesting) -> list[list[Edge]]:
+    """Edges in groups that can share a token, first fit.
+
+    Edges within one turn share when their WAITs stand in the order of their SIGNALs. An edge whose
+    WAIT stands behind a loop keeps those of the loop off its token, so turns do not matter.
+    """
     groups: list[list[Edge]] = []
-    for edge in sorted(edges, key=lambda each: (each.after, each.before)):
+    within = [edge for edge in edges if not edge.credits]
+    for edge in sorted(within, key=lambda each: (each.after, each.before)):
         for group in groups:
+            last = group[-1]
+            same = (last.producer, last.consumer) == (edge.producer, edge.consumer)
+            if same and last.before <= edge.before:
+                group.append(edge)
+                break
+        else:
+            groups.append([edge])
+    carried: list[list[Edge]] = []
+    for edge in (edge for edge in edges if edge.credits):
+        for group in carried:
             same = (group[0].producer, group[0].consumer) == (edge.producer, edge.consumer)
             if same and _keeps_pairs([*group, edge], nesting):
                 group.append(edge)
                 break
         else:
-            groups.append([edge])
-    return groups
-
-
-def _events(edges: Sequence[Edge]) -> list[tuple[int, int, Edge]]:
-    """WAITs (0) and SIGNALs (1) in program order."""
-    found = [(edge.before, 0, edge) for edge in edges] + [(edge.after, 1, edge) for edge in edges]
-    return sorted(found, key=lambda event: event[:2])
+            carried.append([edge])
+    return groups + carried
 
 
 def _keeps_pairs(edges: Sequence[Edge], nesting: Nesting) -> bool:
-    """True when each WAIT of these edges meets its own edge's SIGNAL on one token."""
-    events = _events(edges)
-    start = sum(edge.credits for edge in edges)
-    if start and len({id(nesting.block_of(edge.before)) for edge in edges}) > 1:
+    """True when each WAIT of these edges with credits meets its own edge's SIGNAL on one token."""
+    if len({id(nesting.block_of(edge.before)) for edge in edges}) > 1:
         return False
-    queue: deque[Edge | None] = deque([None] * start)
-    taken = {id(edge): 0 for edge in edges}
+    events = sorted(
+        [(edge.before, 0, place) for place, edge in enumerate(edges)]
+        + [(edge.after, 1, place) for place, edge in enumerate(edges)]
+    )
+    start = sum(edge.credits for edge in edges)
+    queue: deque[int] = deque([-1] * start)
+    taken = [0] * len(edges)
     for _ in range(start + 1):
-        for _, is_signal, edge in events:
+        for _, is_signal, place in events:
             if is_signal:
-                queue.append(edge)
+                queue.append(place)
                 continue
-            front = queue.popleft() if queue else None
-            if front is None:
-                taken[id(edge)] += 1  # A credit, or nothing to take.
-            elif front is not edge:
+            front = queue.popleft()
+            if front == -1:
+                taken[place] += 1
+            elif front != place:
                 return False
-    return all(taken[id(edge)] == edge.credits for edge in edges)
+    return taken == [edge.credits for edge in edges]
 
 
 def _join_two(follower: Follower, nesting: Nesting, shared: list[list[Edge]]) -> bool:

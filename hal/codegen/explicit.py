@@ -93,14 +93,13 @@ def explicit_program(
 
 
 def _attempts(program: Program, stages: int) -> Iterator[Program]:
-    """The program with ever fewer stages: all tiles, then without the largest, then none."""
-    tiles = staged_tiles(program)
-    for count in range(stages, 1, -1):
-        left = dict(tiles)
-        while left:
-            yield add_stages(program, count, left)
-            largest = max(left, key=lambda number: program.tiles[number].bytes)
-            del left[largest]
+    """The program with ever fewer stages: all tiles, then without the largest ones, then none."""
+    left = staged_tiles(program)
+    for count in range(stages, 2, -1):
+        yield add_stages(program, count, left)
+    while left and stages > 1:
+        yield add_stages(program, 2, left)
+        del left[max(left, key=lambda number: program.tiles[number].bytes)]
     yield program
 
 
