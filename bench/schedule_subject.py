@@ -68,7 +68,7 @@ def measure_ns(programs: Sequence[Case]) -> np.ndarray[Any, Any]:
 def _measure_once(programs: Sequence[Case]) -> np.ndarray[Any, Any]:
     import hal
 
-    port = hal.load_port("cpu", options={"threads": "1"})
+    port = hal.load_port("cpu", options={"threads": "1", "isa": "none"})
     times = []
     with port.device(0) as device:
         stream = device.stream()

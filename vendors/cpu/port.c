@@ -7,6 +7,7 @@
 //   the
 //                                 best of this processor; none: the kit's interpreter alone
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static const char default_hcd[] =
 
 static struct {
   char name[128];
-  char overlay[512];
+  char overlay[1024];
   uint64_t memory_bytes;
   uint32_t processors;
 } machine;
@@ -81,26 +82,62 @@ static uint32_t measure_processors(void) {
   return count < 1 ? 1 : (uint32_t)count;
 }
 
+// Adds a line to the overlay.
+__attribute__((format(printf, 1, 2))) static void overlay(const char *format, ...) {
+  size_t used = strlen(machine.overlay);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(machine.overlay + used, sizeof(machine.overlay) - used, format, arguments);
+  va_end(arguments);
+}
+
+// Adds the capacity of a cache that the description has and the system knows.
+static void overlay_cache(const kit_hcd *hcd, const char *id, int level) {
+  char path[80], file[80], text[32], *unit;
+  snprintf(path, sizeof(path), "memory.%s.capacity_bytes", id);
+  snprintf(file, sizeof(file), "/sys/devices/system/cpu/cpu0/cache/index%d/size", level);
+  if (kit_hcd_text(hcd, path) == NULL || !read_line(file, "", text, sizeof(text))) {
+    return;
+  }
+  unsigned long long bytes = strtoull(text, &unit, 10);
+  bytes *= *unit == 'K' ? 1024 : *unit == 'M' ? 1024 * 1024 : 1;
+  if (bytes != 0) {
+    overlay("%s\t%llu\n", path, bytes);
+  }
+}
+
+// Multiply-adds of a core in one cycle with the instructions in use.
+static void overlay_products(const kit_hcd *hcd) {
+  static const char *const types[] = {"f32", "f64", "bf16", "f16", "i8"};
+  for (int i = 0; i < 5; ++i) {
+    char path[80];
+    snprintf(path, sizeof(path), "compute.matrix.operations.%s.macs_per_cycle", types[i]);
+    if (kit_hcd_text(hcd, path) != NULL) {
+      overlay("%s\t%d\n", path, cpu_tiles_macs_per_cycle(types[i]));
+    }
+  }
+}
+
 // The values of the description that only this machine knows.
 static void write_overlay(void) {
   const kit_hcd *hcd = kit_host_hcd();
   const char *memory = kit_hcd_text(hcd, "execution.buffers");
   const char *core = kit_hcd_text(hcd, "execution.core");
-  int at = 0;
   if (kit_host_is_fenced()) {
-    at += snprintf(machine.overlay, sizeof(machine.overlay), "features.native_handles\tfalse\n");
+    overlay("features.native_handles\tfalse\n");
   }
   if (memory != NULL) {
-    at += snprintf(machine.overlay + at, sizeof(machine.overlay) - (size_t)at,
-                   "execution.limits.allocation_bytes_max\t%llu\n"
-                   "memory.%.64s.capacity_bytes\t%llu\n",
-                   (unsigned long long)machine.memory_bytes, memory,
-                   (unsigned long long)machine.memory_bytes);
+    overlay(
+        "execution.limits.allocation_bytes_max\t%llu\n"
+        "memory.%.64s.capacity_bytes\t%llu\n",
+        (unsigned long long)machine.memory_bytes, memory, (unsigned long long)machine.memory_bytes);
   }
   if (core != NULL) {
-    snprintf(machine.overlay + at, sizeof(machine.overlay) - (size_t)at, "units.%.64s.count\t%u\n",
-             core, machine.processors);
+    overlay("units.%.64s.count\t%u\n", core, machine.processors);
   }
+  overlay_cache(hcd, "l2", 2);
+  overlay_cache(hcd, "l3", 3);
+  overlay_products(hcd);
 }
 
 static int32_t start(void) {

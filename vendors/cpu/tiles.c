@@ -170,6 +170,20 @@ const char *cpu_tiles_name(void) {
   return chosen.name;
 }
 
+int cpu_tiles_macs_per_cycle(const char *dtype) {
+  bool wide = strcmp(chosen.name, "avx2") == 0 || strcmp(chosen.name, "avx512") == 0 ||
+              strcmp(chosen.name, "amx") == 0;
+  int f32 = wide ? 16 : 4;  // Two 256-bit units, or one of 512 bits.
+#ifdef CPU_HAS_AMX
+  if (strcmp(dtype, "bf16") == 0 && chosen.bf16 == &cpu_amx_bf16) return 512;
+  if (strcmp(dtype, "i8") == 0 && chosen.i8 == &cpu_amx_i8) return 1024;
+#endif
+  if (strcmp(dtype, "f64") == 0) return f32 / 2;
+  if (strcmp(dtype, "bf16") == 0) return chosen.bf16 ? 2 * f32 : f32;
+  if (strcmp(dtype, "i8") == 0) return chosen.i8 ? 2 * f32 : f32;
+  return f32;
+}
+
 // ---- The hook ----
 
 int cpu_tile(void *context, const vil_operation *operation) {

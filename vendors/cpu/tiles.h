@@ -63,6 +63,9 @@ bool cpu_amx_start(void);  // Asks the system for the tile registers; false when
 // the port starts.
 bool cpu_tiles_choose(const char *name);
 const char *cpu_tiles_name(void);
+// Multiply-adds that a core does in one cycle for "f32", "f64", "bf16", "f16" or "i8": what a
+// processor with the chosen set reaches at least.
+int cpu_tiles_macs_per_cycle(const char *dtype);
 
 // The kit's tile hook; the context is not used.
 int cpu_tile(void *context, const vil_operation *operation);
