@@ -73,7 +73,7 @@ def inline_temp(kernel: Kernel, temp: str) -> Kernel | None:
     Returns:
         None where that would change the meaning: an array that the value loads is written in
         between, a load has a `pad`, stands in a `concat` or would get a subscript that is not
-        affine, or an index would lose its range.
+        affine, or an index would lose its range or vanish from a sum.
     """
     writer = _only_writer(kernel, temp)
     if writer is None:
@@ -146,6 +146,9 @@ def _put(reader: Assign, temp: str, names: tuple[str, ...], value: Expr) -> Assi
         indices = tuple(transform(subscript, put) for subscript in target.indices)
         targets.append(replace(target, indices=indices))
     after = replace(reader, targets=tuple(targets), value=changed)
+    folds = reader.is_reduction or isinstance(reader.value, NamedCall)
+    if folds and set(indices_of(changed)) != set(indices_of(reader.value)):
+        return None  # an index that is summed over must be mentioned
     before_affine = all(all_affine(part) for part in (*reader.targets, reader.value))
     after_affine = all(all_affine(part) for part in (*after.targets, after.value))
     return after if after_affine or not before_affine else None
