@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kit_tables.h"
+#include "source.h"
 #include "tiles.h"
 
 // What the port is without a description from the host: the least that every chip offers.
@@ -194,7 +195,11 @@ static const kit_port port = {
     .runs_on = "device",
     .format = "vil.v1",
     .hcd_default = default_hcd,
-    .hooks = {.start = start, .device_count = device_count, .device_facts = device_facts},
+    .hooks = {.start = start,
+              .device_count = device_count,
+              .device_facts = device_facts,
+              .module_open = cpu_source_open,
+              .module_close = cpu_source_close},
 };
 
 static const hal_port_table port_table = {KIT_PORT};

@@ -128,6 +128,12 @@ typedef struct kit_hooks {
   void (*queue_close)(kit_device *device, uint64_t queue);
   int32_t (*submit)(kit_device *device, uint64_t queue, kit_operation *operation);
   int32_t (*poll)(kit_device *device, uint64_t queue, uint64_t *out_finished);
+  // module.load of another format than `format`: gives the VIL behind the image (kit_module_read),
+  // with machine code for its programs (vil_module_set_entry), and what the port keeps with the
+  // module. UNSUPPORTED: the port does not know the format. NULL: there is one format.
+  int32_t (*module_open)(kit_device *device, const hal_module_desc *desc, vil_module **out_module,
+                         void **out_data);
+  void (*module_close)(void *data);  // The module and its last launch are gone.
 } kit_hooks;
 
 typedef struct kit_port {
@@ -164,6 +170,9 @@ uint64_t kit_device_handle(const kit_device *device);     // Of this opening.
 const kit_hcd *kit_device_hcd(const kit_device *device);  // With the overlay.
 kit_device *kit_memory_device(const kit_memory *memory);
 kit_allocation *kit_memory_allocation(kit_memory *memory);
+// Reads and judges a VIL image for a device; the error record says what is wrong with it.
+int32_t kit_module_read(const kit_device *device, const void *image, uint64_t bytes,
+                        vil_module **out_module);
 const vil_kernel *kit_kernel_vil(const kit_kernel *kernel);
 
 // First byte of a range that the host can address.

@@ -170,6 +170,7 @@ struct kit_kernel {
 typedef struct kit_module {
   kit_object object;
   vil_module *vil;
+  void *port_data;  // What the hook module_open gave.
   uint32_t kernel_count;
   uint64_t *kernels;  // Handles, in the order of the image.
 } kit_module;

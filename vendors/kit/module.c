@@ -8,9 +8,16 @@ const vil_kernel *kit_kernel_vil(const kit_kernel *kernel) {
   return kernel->vil;
 }
 
+static void close_data(void *data) {
+  if (data != NULL) {
+    kit_the_port()->hooks.module_close(data);
+  }
+}
+
 static void finish_module(kit_object *object) {
   kit_module *module = (kit_module *)object;
   vil_module_free(module->vil);
+  close_data(module->port_data);
   free(module->kernels);
   free(module);
 }
@@ -54,15 +61,11 @@ static bool create_kernels(kit_module *module, kit_device *device) {
   return module->kernels != NULL;
 }
 
-static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_module **out) {
-  const char *format = kit_the_port()->format;
-  if (strcmp(desc->format, format) != 0) {
-    return kit_fail(HAL_ERROR_UNSUPPORTED, "format '%.100s' is not loaded here; '%s' is",
-                    desc->format, format);
-  }
+int32_t kit_module_read(const kit_device *device, const void *image, uint64_t bytes,
+                        vil_module **out_module) {
   char reason[400] = "";
   vil_module *vil = NULL;
-  int32_t status = vil_module_read(desc->image, desc->image_bytes, &vil, reason, sizeof(reason));
+  int32_t status = vil_module_read(image, bytes, &vil, reason, sizeof(reason));
   if (status == HAL_OK) {
     status = vil_module_validate(vil, device->chip->limits, reason, sizeof(reason));
   }
@@ -70,8 +73,21 @@ static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_m
     vil_module_free(vil);
     return kit_fail(status, "%s", reason);
   }
-  *out = vil;
+  *out_module = vil;
   return HAL_OK;
+}
+
+static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_module **out_vil,
+                          void **out_data) {
+  const kit_port *port = kit_the_port();
+  if (strcmp(desc->format, port->format) == 0) {
+    return kit_module_read(device, desc->image, desc->image_bytes, out_vil);
+  }
+  if (port->hooks.module_open != NULL) {
+    return port->hooks.module_open(device, desc, out_vil, out_data);
+  }
+  return kit_fail(HAL_ERROR_UNSUPPORTED, "format '%.100s' is not loaded here; '%s' is",
+                  desc->format, port->format);
 }
 
 static int32_t load(kit_device *device, const hal_module_desc *desc, hal_module *out_module) {
@@ -79,7 +95,8 @@ static int32_t load(kit_device *device, const hal_module_desc *desc, hal_module 
     return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
   }
   vil_module *vil = NULL;
-  int32_t status = read_image(device, desc, &vil);
+  void *data = NULL;
+  int32_t status = read_image(device, desc, &vil, &data);
   if (status != HAL_OK) {
     return status;
   }
@@ -87,8 +104,10 @@ static int32_t load(kit_device *device, const hal_module_desc *desc, hal_module 
   uint64_t handle = 0;
   if (module == NULL) {
     vil_module_free(vil);
+    close_data(data);
   } else {
     module->vil = vil;
+    module->port_data = data;
     module->object.finish = finish_module;
     handle = kit_handle_create(&module->object, KIT_KIND_MODULE, device);
     if (handle == 0) {

@@ -113,6 +113,26 @@ uint32_t vil_kernel_argument_kind(const vil_kernel *kernel, uint32_t index);  //
 int vil_kernel_argument_is_written(const vil_kernel *kernel, uint32_t index);
 uint32_t vil_kernel_argument_element_bytes(const vil_kernel *kernel, uint32_t index);
 
+// What a parameter of a program is bound to.
+typedef struct vil_bound {
+  uint8_t *data;    // Buffer: first byte.
+  uint64_t bytes;   // Buffer: length.
+  uint64_t scalar;  // Scalar or symbol: its bits.
+} vil_bound;
+
+// Machine code of a program: runs instances first … first + count − 1 of a grid on the calling
+// thread; `params` has one entry a parameter, `tiles` is room for its tiles, aligned to 64. Gives
+// 0, or 1 + kind + 256 · instruction of a fault; the kinds are the next two.
+typedef int64_t (*vil_entry)(const vil_bound *params, const uint64_t grid[3], uint64_t first,
+                             uint64_t count, void *tiles);
+enum { VIL_FAULT_ELEMENT = 1, VIL_FAULT_NOTHING = 2 };
+
+// The programs of a module, and machine code for one in place of the interpreter. Before the first
+// launch only.
+uint32_t vil_module_program_count(const vil_module *module);
+const char *vil_module_program_name(const vil_module *module, uint32_t index);
+void vil_module_set_entry(vil_module *module, uint32_t index, vil_entry entry, uint64_t tile_bytes);
+
 // Bytes that vil_launch_bind needs at `launch`, aligned to 16.
 uint64_t vil_launch_bytes(const vil_kernel *kernel);
 

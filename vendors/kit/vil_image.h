@@ -228,6 +228,8 @@ typedef struct vil_program {
   uint32_t *stage_first;  // Number of stages of all tiles before this one.
   uint32_t stage_count;   // Stages of all tiles.
   uint64_t arena_bytes;   // All tiles.
+  vil_entry entry;        // Machine code that runs it; NULL: the interpreter does.
+  uint64_t entry_bytes;   // Room for tiles that `entry` wants.
 } vil_program;
 
 struct vil_kernel {

@@ -4,13 +4,6 @@
 
 #include "vil_image.h"
 
-// What a parameter of a program is bound to.
-typedef struct vil_bound {
-  uint8_t *data;    // Buffer: first byte.
-  uint64_t bytes;   // Buffer: length.
-  uint64_t scalar;  // Scalar or symbol: its bits.
-} vil_bound;
-
 // One step of the plan. `values` has one i64 per expression of the program.
 typedef struct vil_step {
   const vil_program *program;
@@ -115,6 +108,9 @@ void vil_race_begin(vil_race *race);  // A new program instance.
 int32_t vil_race_step(vil_run *run, const vil_instruction *at);
 int32_t vil_race_element(vil_run *run, uint32_t param, uint64_t element, int is_write);
 
+// vil_entry.c: a range of a step whose program has machine code.
+int32_t vil_run_entry(const vil_step *step, uint64_t first, uint64_t count, vil_arena *arena,
+                      vil_reason *reason);
 // vil_move.c: LOAD STORE GATHER SCATTER.
 int32_t vil_run_move(vil_run *run, const vil_instruction *at);
 

@@ -286,6 +286,8 @@ int32_t vil_launch_run_range(const void *storage, uint32_t step_index, uint64_t 
   const vil_step *step = &((const vil_launch *)storage)->steps[step_index];
   const vil_program *program = step->program;
   vil_reason reason = {text, capacity};
+  if (program->entry && !(hooks && hooks->watch))
+    return vil_run_entry(step, first, count, arena, &reason);
   vil_run run = {
       .step = step, .program = program, .arena = arena, .hooks = hooks, .reason = &reason};
   if (!vil_arena_hold(arena, program)) {

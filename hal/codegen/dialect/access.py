@@ -61,6 +61,15 @@ class Access:
         self.place = (*self.origins, str(self._digits), str(self._dims), dimension)
         self.is_dense = self._dense()
         self.big = self._guard(shape)
+        self.is_shared = False
+
+    def share(self, first: Access) -> None:
+        """Uses the places of an access in the same loop that has the same."""
+        if first is self or self.dimension >= 0 or first.faults != self.faults:
+            return
+        self.is_shared = True
+        self.name = first.name
+        self.step = first.step
 
     def _digit(self, digit: Digit) -> tuple[str | None, str]:
         size = None if digit.size is None else self.scope.now(digit.size)

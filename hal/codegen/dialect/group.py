@@ -115,6 +115,10 @@ class Group:
         rows, columns = self.region
         accesses = [member for member in self.members if member.access is not None]
         folds = [member for member in self.members if member.fold is not None]
+        firsts: dict[tuple[object, ...], Access] = {}
+        for member in accesses:
+            assert member.access is not None
+            member.access.share(firsts.setdefault(member.access.place, member.access))
         if scope.language.is_group:
             self._lanes(kept, accesses, folds)
             return
@@ -133,9 +137,13 @@ class Group:
             if member.result and member.item.d is not None:
                 last[member.item.d.tile] = number
         tiles = self.scope.program.tiles
-        return {
+        kept = {
             number: tile for tile, number in last.items() if tile in live or tiles[tile].stages > 1
         }
+        for tile in kept.values():
+            if tiles[tile].stages == 1:
+                self.scope.pointer(TileRef(tile))
+        return kept
 
     def _is_column(self, accesses: list[Member], folds: list[Member]) -> bool:
         """True for tiles of one column that are walked as one row."""
@@ -178,8 +186,8 @@ class Group:
         scope = self.scope
         for member in accesses:
             assert member.access is not None
-            index = self._index(member)
-            scope.add(*member.access.at_row("i", index))
+            if not member.access.is_shared:
+                scope.add(*member.access.at_row("i", self._index(member)))
         for member in folds:
             assert member.fold is not None
             scope.add(*member.fold.begin())
@@ -206,7 +214,8 @@ class Group:
             scope.add("i32 bad = 0;")
         for member in accesses:
             assert member.access is not None
-            scope.add(*member.access.at_segment("j", "i"))
+            if not member.access.is_shared:
+                scope.add(*member.access.at_segment("j", "i"))
             if member.access.big and member.access.faults:
                 scope.add(f"if (bad) {self._fault(member)}")
         for member in accesses:
@@ -220,7 +229,7 @@ class Group:
         if near:
             self._plain_loop("run", "j", "n", kept, select=True)
         else:
-            with scope.block(f"if ({' & '.join(flags)})", "} else {"):
+            with scope.block(f"if ({' & '.join(dict.fromkeys(flags))})", "} else {"):
                 self._plain_loop("run", "j", "n", kept)
             scope.level += 1
             self._plain_loop("run", "j", "n", kept, select=True)

@@ -157,7 +157,7 @@ class Body:
             self._flush()
             self.group = group = Group(scope, shape, region)
         self._comment(item)
-        self._operands(group, member, position)
+        self._operands(group, member)
         if item.op == "red":
             self._fold(member)
         group.join(member, buffer)
@@ -286,7 +286,7 @@ class Body:
         operands = [each for each in (item.a, item.b, item.c) if each is not None]
         return scope.elementwise(item.d, operands)
 
-    def _operands(self, group: Group, member: Member, position: int) -> None:
+    def _operands(self, group: Group, member: Member) -> None:
         item, scope = member.item, self.scope
         for role in ("a", "b", "c"):
             reference: TileRef | None = getattr(item, role)
@@ -297,9 +297,8 @@ class Body:
             is_held = variable is not None and stages == 1
             member.pointers[role] = f"={variable}" if is_held else scope.pointer(reference)
         if item.d is not None and item.op != "store":
-            single = self.program.tiles[item.d.tile].stages == 1
-            live = item.d.tile in self.flow.live_after[position] or item.op == "red" or not single
-            member.pointers["d"] = scope.pointer(item.d) if live else ""
+            is_in_memory = self.program.tiles[item.d.tile].stages > 1 or item.op == "red"
+            member.pointers["d"] = scope.pointer(item.d) if is_in_memory else f"t{item.d.tile}"
 
     def _fold(self, member: Member) -> None:
         item = member.item
