@@ -10,7 +10,7 @@ from hal.codegen.target import Target
 
 DECLARED = """kernel k {{
   param M, N, K : int
-  input: f32[M,K] A, f32[K,N] B, f32[N] b, f32[M,M] S
+  input: f32[M,K] A, f32[K,N] B, f32[N] b, f32[M,M] S, f32[N,N] W
   inout: f32[M,K] Z
   {role}: f32[M,N] C
   output: f32[M,N] D, f32[M,N] E
@@ -34,7 +34,7 @@ def joined(rest: str, role: str = "temp") -> tuple[int, bool]:
         ("D[p,q] = C[p,q] + b[q]", 1),
         ("D[i,j] = C[i,j]\n E[i,j] = D[i,j] * C[i,j]", 2),
         ("D[i,j] = b[j]", 0),
-        ("D[i,j] += C[i,l] * B[l,j]", 0),
+        ("D[i,j] += C[i,l] * W[l,j]", 0),
         ("D[i,j] = C[i,j] + A[i,0]\n Z[i,k] = A[i,k]", 1),
     ],
 )
