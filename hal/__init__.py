@@ -41,7 +41,7 @@ _HOME = {
 """Name and the module that has it, perhaps under another name."""
 
 _MODULES = frozenset({"codegen", "collective", "dsl", "dtypes", "errors", "hcd", "ir", "testing"})
-_MODULES |= {"vil"}
+_MODULES |= {"tune", "vil"}
 
 _OPERATORS = frozenset(
     """

@@ -1,0 +1,79 @@
+"""Times of modules on a device: interleaved rounds, the least of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hal.device import Device
+from hal.ir.analysis import value_of
+from hal.ir.nodes import Kernel
+from hal.vil import Module
+
+__all__ = ["Bench", "least_seconds"]
+
+ROUNDS = 7
+SAMPLE_S = 0.004
+"""A sample repeats the launch until it takes so long."""
+
+
+class Bench:
+    """The arguments of one kernel at one set of sizes, on a device."""
+
+    def __init__(self, device: Device, kernel: Kernel, sizes: Mapping[str, int]) -> None:
+        import numpy as np
+
+        self._device = device
+        self._kernel = kernel
+        self._stream = device.stream()
+        rng = np.random.default_rng(0)
+        self._arguments: list[Any] = []
+        for array in kernel.arrays_of("input", "inout", "output"):
+            shape = tuple(value_of(size, sizes) for size in array.shape)
+            whole = rng.integers(0, 4, shape).astype(array.dtype.numpy)
+            self._arguments.append(device.array(whole))
+        for scalar in kernel.scalars:
+            self._arguments.append(1.0 if scalar.dtype.is_float else 1)
+        self._arguments += [sizes[name] for name in kernel.params]
+
+    def launcher(self, module: Module) -> Callable[[], None]:
+        """Loads a module; each call of the result launches it once and waits."""
+        kernel = self._device.load(module)[self._kernel.name]
+        stream, arguments = self._stream, self._arguments
+
+        def launch() -> None:
+            kernel.launch(stream, *arguments)
+            stream.synchronize()
+
+        return launch
+
+
+def least_seconds(
+    launches: Sequence[Callable[[], None]],
+    *,
+    until: float,
+    rounds: int = ROUNDS,
+    step: Callable[[], None] = lambda: None,
+) -> list[float]:
+    """The least seconds of one call of each, over rounds in which all take turns.
+
+    Args:
+        until: `time.monotonic()` after which no further round begins; the first always does.
+        step: Called after each sample.
+    """
+    best = [float("inf")] * len(launches)
+    counts = [1] * len(launches)
+    for number in range(rounds + 1):
+        if number > 1 and time.monotonic() > until:
+            break
+        for place, launch in enumerate(launches):
+            begin = time.perf_counter()
+            for _ in range(counts[place]):
+                launch()
+            taken = (time.perf_counter() - begin) / counts[place]
+            if number == 0:  # The first one pays for pages and caches.
+                counts[place] = max(1, min(1000, int(SAMPLE_S / max(taken, 1e-7))))
+            best[place] = min(best[place], taken)
+            step()
+    return best
