@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ports": ("hal.cli.ports:command", "List the ports and why each did or did not load."),
     "repro": ("hal.cli.repro:command", "Run one certification case again, alone."),
     "sim": ("hal.cli.sim:command", "Predict times of operators and models on a chip."),
+    "tune": ("hal.cli.tune:command", "Find the best tiles of a kernel for a chip and sizes."),
     "vil": ("hal.cli.vil:command", "Assemble, print, check and run VIL programs."),
 }
 """Name of a subcommand: where it is ("module:attribute") and its line in the help."""

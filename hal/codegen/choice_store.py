@@ -50,7 +50,12 @@ def find(kernel: Kernel, hcd_sha256: str, sizes: Mapping[str, int]) -> list[Any]
     try:
         text = path_of(identity(kernel, hcd_sha256, sizes)).read_text(encoding="utf-8")
         data = json.loads(text)
-        return list(data["choices"]) if data["version"] == VERSION else None
+        known = data["version"] == VERSION
+        return (
+            [item if isinstance(item, dict) else None for item in data["choices"]]
+            if known
+            else None
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

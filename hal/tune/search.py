@@ -12,13 +12,13 @@ from hal import ir
 from hal.codegen import choice_store
 from hal.codegen.compiling import compile_kernel
 from hal.codegen.errors import CodegenError, Unsuited
-from hal.codegen.groups import Group, choose
+from hal.codegen.groups import Group, choose, lower_group
+from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
 from hal.codegen.tuned import all_candidates, plain
 from hal.device import Device
 from hal.errors import UsageError
 from hal.hcd import Hcd
-from hal.ir.analysis import inline_lets
 from hal.ir.nodes import Kernel
 from hal.tune.forecasts import Forecasts
 from hal.tune.measuring import Bench, least_seconds
@@ -109,7 +109,8 @@ def tune(
     missing = [name for name in kernel.params if name not in sizes]
     if missing:
         raise UsageError(f"no size for {', '.join(missing)}", next_step="Give every param.")
-    search = _Search(inline_lets(kernel), device, chip, dict(sizes), progress)
+    whole = compile_kernel(kernel, chip, sizes=sizes, choices=()).kernel  # After the passes.
+    search = _Search(whole, device, chip, dict(sizes), progress)
     search.run(begin, budget_s, measured)
     path = None
     if keep:
@@ -178,12 +179,14 @@ class _Search:
     def _module(self, number: int, choice: Any) -> Module | None:
         """The kernel with one choice put in; None where it does not fit the chip."""
         wanted = [*self.best[:number], choice, *self.best[number + 1 :]]
+        lowering = Lowering(self.kernel, self.target)
         try:
-            made = compile_kernel(self.kernel, self.hcd, sizes=self.sizes, choices=wanted)
+            for group, one in zip(self.groups, wanted, strict=True):
+                lower_group(lowering, group, one)
+            module = lowering.module()
         except (CodegenError, Unsuited):
             return None
-        taken = made.choices[number].choice == choice
-        return made.module if taken and not validate(made.module, self.hcd) else None
+        return None if validate(module, self.hcd) else module
 
     def _forecast(self, number: int, until: float) -> list[Candidate]:
         """Every choice of a group by its forecast, the least first.
