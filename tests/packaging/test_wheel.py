@@ -93,6 +93,8 @@ def test_the_wheel_brings_data_and_libraries(wheel: Path) -> None:
         "hal/_data/include/registry/memory.yaml",
         "hal/_data/vendors/template/CMakeLists.txt",
         "hal/_data/sim/data/allreduce_a100x4.csv",
+        "hal/ops/library/matmul.hal",
+        "hal/ops/library/operators.yaml",
         "hal/py.typed",
     }
     with zipfile.ZipFile(wheel) as archive:
