@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "port": ("hal.cli.port:command", "Start a new port."),
     "ports": ("hal.cli.ports:command", "List the ports and why each did or did not load."),
     "repro": ("hal.cli.repro:command", "Run one certification case again, alone."),
+    "run": ("hal.cli.run:command", "Run a kernel text on a device and check what it computes."),
     "sim": ("hal.cli.sim:command", "Predict times of operators and models on a chip."),
     "tune": ("hal.cli.tune:command", "Find the best tiles of a kernel for a chip and sizes."),
     "vil": ("hal.cli.vil:command", "Assemble, print, check and run VIL programs."),
