@@ -80,6 +80,7 @@ def compile_kernel(
     choices: Sequence[Any] | None = None,
     source: str = "",
     name: str = "",
+    deterministic: bool = False,
 ) -> Compiled:
     """Makes the VIL module of a kernel; it serves every size.
 
@@ -93,6 +94,7 @@ def compile_kernel(
         choices: For each group of statements a choice of its strategy, or None for the best of the
             ranking; without any, those that `hal tune` kept for the kernel, chip and sizes.
         source, name: The kernel's text and what it is called, for places in messages.
+        deterministic: The same bits on every run, where programs would add in any order.
 
     Raises:
         IrError: the kernel breaks a rule of the IR.
@@ -101,6 +103,7 @@ def compile_kernel(
     """
     check(kernel, source=source, name=name or kernel.name)
     target = _advised(Target.of(hcd), kernel, schedule, name)
+    target = replace(target, deterministic=deterministic or target.deterministic)
     try:
         return _compiled(kernel, target, dict(sizes or {}), without, dtype, route, choices)
     except CodegenError as error:

@@ -57,6 +57,7 @@ class Lowering:
         """Adds a workspace like `array` (its shape and dtype) under a new name."""
         name = self._unique(stem, set(self.arrays) | set(self.kernel.params))
         self.arrays[name] = replace(array, name=name, role="temp")
+        self.kernel = replace(self.kernel, arrays=(*self.kernel.arrays, self.arrays[name]))
         return self.arrays[name]
 
     def extents(self, statement: Assign) -> dict[str, VilExpr]:

@@ -169,6 +169,14 @@ class Scope:
             yield counter
             self._computed.pop()
 
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Runs what is emitted inside only where the condition is not 0."""
+        with self.p.if_(condition):
+            self._computed.append({})
+            yield
+            self._computed.pop()
+
     # ---- Integers ----
 
     def compute(self, function: str, *operands: ValueLike) -> Value:

@@ -29,6 +29,7 @@ class Target:
         bandwidth_bytes_per_s: Of the global memory, all cores together.
         launch_s: Overhead of one launch.
         advice: The user's schedule for this chip, which strategies honour where they can.
+        deterministic: The same bits on every run are asked for.
         hcd: The description itself; None for vil-core.
     """
 
@@ -42,6 +43,7 @@ class Target:
     advice: Schedule | None = None
     hcd: Hcd | None = field(default=None, repr=False, compare=False)
     data: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    deterministic: bool = False
 
     @staticmethod
     def of(hcd: Hcd | Target | None) -> Target:
