@@ -21,7 +21,8 @@ from hal.codegen import symbolic
 from hal.codegen.errors import Unsuited
 from hal.codegen.gathering_index import is_loaded
 from hal.codegen.lowering import Lowering, identity_of
-from hal.codegen.parts import copied, free_index, lower_statement, new_array
+from hal.codegen.parts import copied, free_index, lower_statements, new_array
+from hal.codegen.pointwise import fill_everywhere
 from hal.codegen.scope import Scope
 from hal.codegen.shapes import size_of
 from hal.codegen.target import Target
@@ -30,7 +31,6 @@ from hal.ir.analysis import compute_dtype, index_extents, indices_of, reduced_in
 from hal.ir.nodes import (
     ASSIGNMENTS,
     Access,
-    Array,
     Assign,
     Expr,
     Index,
@@ -205,8 +205,8 @@ def _summed_first(lowering: Lowering, match: Match) -> None:
     kind = compute_dtype(match.dtype)
     sums = new_array(lowering, "scattered", kind, shape)
     access = Access(sums.name, tuple(Index(name) for name in names))
-    lower_statement(lowering, replace(statement, targets=(access,)))
-    lower_statement(lowering, replace(statement, value=access))
+    first = replace(statement, targets=(access,))
+    lower_statements(lowering, [first, replace(statement, value=access)])
 
 
 def _start(lowering: Lowering, statement: Assign) -> None:
@@ -221,11 +221,11 @@ def _through_workspace(lowering: Lowering, match: Match, choice: Plan) -> None:
     sums = new_array(lowering, "sums", choice.dtype, array.shape)
     inner = replace(statement, targets=(replace(statement.target, array=sums.name),))
     if lowering.continues(statement):
-        lower_statement(lowering, copied(sums, array))
+        lower_statements(lowering, [copied(sums, array)])
     else:
-        lowering.initialise(inner)
+        fill_everywhere(lowering, sums, identity_of(statement, array))
     _scatter(lowering, match, inner, choice)
-    lower_statement(lowering, copied(array, sums))
+    lower_statements(lowering, [copied(array, sums)])
 
 
 # ---- SCATTER -------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def _begin(scope: Scope, match: Match, owned: _Owned, choice: Plan, goes_on: boo
         return total
     start: float | int = 0
     if statement.is_reduction:
-        start = identity_of(statement, Array("", kind, (), "temp"))
+        start = identity_of(statement, scope.lowering.array(statement.target.array))
     scope.p.fill(total, start)
     return total
 

@@ -9,29 +9,32 @@ from hal.codegen.lowering import Lowering
 from hal.dtypes import DType
 from hal.ir.nodes import Access, Array, Assign, Expr, Index
 
-__all__ = ["PLAIN", "copied", "free_index", "lower_statement", "new_array"]
+__all__ = ["PLAIN", "copied", "free_index", "lower_statements", "new_array"]
 
 PLAIN = ("product", "gathering", "pointwise")
 """Strategies for a statement without a named call."""
 
 
-def lower_statement(
-    lowering: Lowering, statement: Assign, strategies: Sequence[str] = PLAIN
+def lower_statements(
+    lowering: Lowering, statements: Sequence[Assign], strategies: Sequence[str] = PLAIN
 ) -> None:
-    """Adds the launches of a statement over arrays of the kernel and temps of `new_array`.
+    """Adds the launches of statements over arrays of the kernel and temps of `new_array`.
 
     Raises:
-        CodegenError: no strategy takes it.
+        CodegenError: no strategy takes one.
     """
-    group, choice = choose(
-        lowering.kernel,
-        [statement],
-        lowering.target,
-        {},
-        started=lowering.started_arrays,
-        strategies=strategies,
-    )
-    lower_group(lowering, group, choice)
+    rest = list(statements)
+    while rest:
+        group, choice = choose(
+            lowering.kernel,
+            rest,
+            lowering.target,
+            {},
+            started=lowering.started_arrays,
+            strategies=strategies,
+        )
+        lower_group(lowering, group, choice)
+        rest = rest[len(group.match.statements) :]
 
 
 def new_array(lowering: Lowering, stem: str, dtype: DType, shape: Sequence[Expr]) -> Array:

@@ -21,15 +21,11 @@ SUBSCRIPTS = {
     "first": ("f32[V,D] X", "X[t[i], j]"),
     "last": ("f32[D,V] X", "X[j, t[i]]"),
     "last with the other one kept": ("f32[N,V] X", "X[i, t[j]]"),
-    "arithmetic": ("f32[V,D] X", "X[t[i] * 2 - 1, j]"),
-    "quotient": ("f32[V,D] X", "X[t[i] // 2, j]"),
     "index beside it": ("f32[V,D] X", "X[t[i] + i, j]"),
     "column beside it": ("f32[V] X", "X[t[i] + j]"),
-    "clamped": ("f32[V,D] X", "X[max(min(t[i], V - 1), 0), j]"),
     "two of one row": ("f32[V,V] X", "X[t[i], u[i]] + 0.5 * f32(j)"),
     "two of two rows": ("f32[V,V] X", "X[t[i], u[j]]"),
     "two around a plain one": ("f32[V,D,V] X", "X[t[i], j, u[i]]"),
-    "sum of two": ("f32[V,D] X", "X[t[i] + u[i], j]"),
     "nested": ("f32[V,D] X", "X[t[u[i]], j]"),
     "by both": ("f32[V,D] X", "X[w[i,j], j]"),
     "by both alone": ("f32[V] X", "X[w[i,j]]"),
@@ -84,3 +80,41 @@ def padded(value: str, pad: str) -> str:
             if depth == start:
                 result, start = result + pad, -1
     return result
+
+
+FREE = {
+    "multiplied": "t[i] * 2 - 1",
+    "divided": "t[i] // 2",
+    "clamped": "max(min(t[i], V - 1), 0)",
+    "sum of two": "t[i] + u[i]",
+    "chosen": "where(t[i] < u[i], t[i], i32(i))",
+}
+
+
+@chips
+@pytest.mark.parametrize("case", FREE)
+@FEW
+@given(v=sizes, n=sizes, seed=st.integers(0, 999))
+def test_any_whole_number_of_loaded_values_is_an_index(
+    name: str, case: str, v: int, n: int, seed: int
+) -> None:
+    """More than the text form allows: what it writes with a temp, code generation fuses."""
+    text = f"""
+kernel k {{
+  param V, N, D : int
+  input: f32[V,D] X, i32[N] t, i32[N] u
+  output: f32[N,D] Y
+  operation: Y[i,j] = X[{FREE[case]}, j] pad 3
+}}
+"""
+    meaning = text.replace(
+        "  operation:", f"  temp: i32[N] q\n  operation: q[i] = {FREE[case]}\n  operation:"
+    )
+    meaning = meaning.replace(f"X[{FREE[case]}", "X[q[i]").replace("V - 1", "i32(V) - 1")
+    rng = np.random.default_rng(seed)
+    arrays = {
+        "X": small(rng, dtypes.f32, v, 5),
+        "t": rng.integers(-2, v + 3, n).astype(np.int32),
+        "u": rng.integers(-2, v + 3, n).astype(np.int32),
+    }
+    judge(text, name, arrays, {"V": v, "N": n, "D": 5}, meaning=meaning)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tier1_chips import EVERY, TIER1, Fifteen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tier1_chips import EVERY, TIER1, Fifteen
 
 import hal.vil
 from hal import dtypes
