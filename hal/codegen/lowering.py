@@ -11,7 +11,6 @@ from hal.codegen import conditions, symbolic
 from hal.codegen.errors import CodegenError
 from hal.codegen.scope import Scope
 from hal.codegen.target import Target
-from hal.codegen.tier1 import lower
 from hal.ir.analysis import index_extents, inline_lets
 from hal.ir.nodes import Access, Array, Assign, Index, Kernel
 from hal.vil.builder import Builder
@@ -146,7 +145,7 @@ class Lowering:
         self._condition, self.started_arrays = before, started
 
     def module(self) -> Module:
-        """The finished module (not validated); what the chip lacks is said with tier 1."""
+        """The finished module (not validated)."""
         programs = [item.scope.build() for item in self._launches]
         builder = Builder()
         plan = builder.kernel(self.kernel.name)
@@ -166,7 +165,7 @@ class Lowering:
             names = [Symbol(p.name) if p.kind == "symbol" else p.name for p in program.params]
             plan.launch(program.name, item.grid, names)
         module = builder.module()
-        return lower(Module(module.kernels, tuple(programs)), self.target)
+        return Module(module.kernels, tuple(programs))
 
     def _needed(self, temp: Array, programs: Iterable[Program]) -> VilExpr | None:
         """1 where some launch that uses the temp runs, else 0; None when no program uses it."""

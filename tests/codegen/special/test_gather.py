@@ -48,6 +48,8 @@ def test_a_gather_is_its_definition(
     text = f"""
 kernel k {{
   param V, N, D, M : int
+  index i : N
+  index j : D
   input: {array}, i32[M] t, i32[M] u, i32[N,D] w
   output: f32[N,D] Y
   operation: Y[i,j] = {value}
