@@ -37,7 +37,8 @@ def assign_tokens(follower: Follower, nesting: Nesting, limit: int) -> list[list
             return shared
         if not _join_two(follower, nesting, shared):
             raise Unsupported(
-                f"the program needs {len(shared)} tokens between engines; the chip has {limit}",
+                f"program {follower.accesses.program.name}: {len(shared)} tokens between engines "
+                f"are needed and the chip has {limit}",
                 call="codegen.explicit",
                 next_step="Use fewer tiles or loops, or the flat profile.",
             )

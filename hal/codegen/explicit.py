@@ -25,14 +25,12 @@ from hal.vil.validator import validate
 if TYPE_CHECKING:
     from hal.hcd import Hcd
 
-__all__ = ["explicit", "explicit_program"]
+__all__ = ["explicit", "explicit_program", "explicit_where_it_pays"]
 
 STAGES = 2
 
 
-def explicit(
-    module: Module, hcd: Hcd | dict[str, Any], *, stages: int = STAGES, partial: bool = False
-) -> Module:
+def explicit(module: Module, hcd: Hcd | dict[str, Any], *, stages: int = STAGES) -> Module:
     """The module in the explicit profile of a chip.
 
     Args:
@@ -40,7 +38,6 @@ def explicit(
         hcd: The chip.
         stages: Copies of a tile that lives for one turn of a loop, at most; 1 for no overlap of
             turns. Fewer are used where the chip has no room or no tokens for them.
-        partial: Leave a program flat when it cannot be turned, instead of raising.
 
     Raises:
         Unsupported: the chip has no explicit profile, too few tokens, or no way to move an operand.
@@ -53,19 +50,42 @@ def explicit(
             call="codegen.explicit",
             next_step="Run the flat program; the chip moves and orders by itself.",
         )
+    programs = tuple(
+        program
+        if program.profile == "explicit"
+        else explicit_program(program, chip, hcd, module.kernels, stages=stages)[0]
+        for program in module.programs
+    )
+    return replace(module, programs=programs)
+
+
+def explicit_where_it_pays(
+    module: Module, hcd: Hcd | dict[str, Any], *, stages: int = STAGES
+) -> Module:
+    """The module with those programs turned whose engines overlap then; nothing is refused.
+
+    A program without a tile that lives for one turn of a loop gains nothing, and one that cannot be
+    turned stays flat. On a chip with the flat profile the module comes back as it is.
+    """
+    chip = Chip.of(hcd)
+    if not chip.limits.explicit:
+        return module
     programs: list[Program] = []
     for program in module.programs:
-        if program.profile == "explicit":
-            programs.append(program)
-            continue
-        try:
-            turned, _ = explicit_program(program, chip, hcd, module.kernels, stages=stages)
-        except HalError:
-            if not partial:
-                raise
-            turned = program
-        programs.append(turned)
+        found = program
+        if program.profile == "flat":
+            try:
+                turned, _ = explicit_program(program, chip, hcd, module.kernels, stages=stages)
+            except (OutOfMemory, Unsupported):
+                turned = program
+            if _extra_stages(turned) > _extra_stages(program):
+                found = turned
+        programs.append(found)
     return replace(module, programs=tuple(programs))
+
+
+def _extra_stages(program: Program) -> int:
+    return sum(tile.stages - 1 for tile in program.tiles)
 
 
 def explicit_program(
@@ -78,18 +98,18 @@ def explicit_program(
 ) -> tuple[Program, tuple[Barrier, ...]]:
     """One program, and the reason for each of its tokens; arguments and errors as `explicit`."""
     moved = choose_spaces(program, chip)
-    first: HalError | None = None
+    last: HalError | None = None
     for staged in _attempts(moved, stages):
         try:
             placed = place_tiles(staged, chip)
             found = insert_barriers(placed, kernels=kernels, token_count=chip.limits.token_count)
             _check(found.program, hcd)
         except (OutOfMemory, Unsupported) as error:
-            first = first or error
+            last = error
             continue
         return found.program, found.barriers
-    assert first is not None
-    raise first
+    assert last is not None
+    raise last
 
 
 def _attempts(program: Program, stages: int) -> Iterator[Program]:
