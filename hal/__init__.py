@@ -31,6 +31,7 @@ _HOME = {
     "PortRecord": "hal.loading",
     "Stream": "hal.stream",
     "View": "hal.memory.region",
+    "explain": "hal.codegen.explain",
     "kernel": "hal.dsl",
     "load_port": "hal.loading",
     "open": "hal.loading:open_device",

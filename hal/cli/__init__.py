@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "devices": ("hal.cli.devices:command", "List the devices of every port that loads."),
     "doctor": ("hal.cli.doctor:command", "Say what is installed, what is broken, what to do."),
     "fmt": ("hal.cli.fmt:command", "Print kernel texts in the canonical form."),
+    "explain": ("hal.cli.explain:command", "Print what compiling does with a kernel, by stages."),
     "hcd": ("hal.cli.hcd:command", "Check, show, resolve and compare chip descriptions."),
     "info": ("hal.cli.info:command", "Show what one device can do, and how."),
     "paths": ("hal.cli.paths:command", "Print where headers, libraries and data lie."),

@@ -30,6 +30,8 @@ def not_all_positive(*values: ExprLike) -> Expr:
 
 def all_of(left: Expr, right: Expr) -> Expr:
     """1 where both conditions are 1."""
+    if is_one(left) or is_one(right):
+        return right if is_one(left) else left
     return symbolic.simplified(Binary("min", left, right))
 
 

@@ -1,0 +1,126 @@
+"""The command `hal explain`: what compiling does with a kernel, stage by stage."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hal.errors import UsageError
+
+if TYPE_CHECKING:
+    from hal.codegen.explain import Explanation
+    from hal.dtypes import DType
+    from hal.ir import Program
+    from hal.ir.nodes import Kernel, Schedule
+
+
+@click.command()
+@click.argument("file", metavar="KERNEL.hal")
+@click.option("--chip", default="cpu", show_default=True, metavar="HCD", help="Name or file.")
+@click.option("--kernel", metavar="NAME", help="The kernel; needed when the file has several.")
+@click.option("--size", "sizes", multiple=True, metavar="M=…,N=…", help="Values of params.")
+@click.option("--without", multiple=True, metavar="NAME,…", help="Leave passes, strategies out.")
+@click.option("--dtype", metavar="TYPE", help="Store f32 arrays as f16 or bf16.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def command(
+    file: str,
+    chip: str,
+    kernel: str | None,
+    sizes: tuple[str, ...],
+    without: tuple[str, ...],
+    dtype: str | None,
+    as_json: bool,
+) -> None:
+    """Print a kernel text (docs/ir.md) after each pass, its groups, tiles, VIL, source and time.
+
+    Sizes only steer the choices; without them no time is predicted. A FILE of - is the standard
+    input.
+    """
+    from hal.codegen.explain import explain
+    from hal.hcd import load
+    from hal.ir import parse
+
+    program = parse(_read(file), file)
+    chosen = _chosen(program, file, kernel)
+    hcd = load(chip)
+    found = explain(
+        chosen,
+        hcd,
+        sizes=_sizes(chosen, sizes),
+        without=frozenset(part.strip() for text in without for part in text.split(",") if part),
+        schedule=_advice(program, chosen, hcd.name),
+        dtype=None if dtype is None else _dtype(dtype),
+    )
+    if as_json:
+        click.echo(json.dumps(found.plain(), indent=1))
+    else:
+        _print(found)
+
+
+def _read(name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise UsageError(f"cannot read it: {error.strerror}", call=name) from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"not UTF-8 text (byte {error.start})", call=name) from None
+
+
+def _chosen(program: Program, file: str, name: str | None) -> Kernel:
+    names = [item.name for item in program.kernels]
+    if name is None and len(names) != 1:
+        listed = ", ".join(names) or "none"
+        raise UsageError(
+            f"holds {len(names)} kernels", call=file, next_step=f"Choose with --kernel: {listed}."
+        )
+    if name is not None and name not in names:
+        raise UsageError(
+            f"has no kernel {name}", call=file, next_step=f"It has {', '.join(names)}."
+        )
+    return program.kernels[names.index(name) if name else 0]
+
+
+def _advice(program: Program, kernel: Kernel, chip: str) -> Schedule | None:
+    """The schedule of the file for this kernel and chip; one for any chip comes last."""
+    found = [item for item in program.schedules if item.kernel == kernel.name]
+    found = [item for item in found if item.chip in ("", chip)]
+    return max(found, key=lambda item: bool(item.chip), default=None)
+
+
+def _sizes(kernel: Kernel, given: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in filter(None, (part.strip() for text in given for part in text.split(","))):
+        name, _, number = (part.strip() for part in item.partition("="))
+        if not re.fullmatch(r"[0-9]+", number):
+            raise UsageError(f"--size {item}", next_step="Write NAME=LENGTH, as M=1000.")
+        if name not in kernel.params:
+            have = ", ".join(kernel.params) or "none"
+            raise UsageError(f"--size {item}: {kernel.name} has no param {name}; it has {have}")
+        found[name] = int(number)
+    return found
+
+
+def _dtype(name: str) -> DType:
+    from hal.ir.passes.adapt import STORAGE
+
+    if name not in STORAGE:
+        raise UsageError(f"--dtype {name}", next_step=f"Choose one of {', '.join(STORAGE)}.")
+    return STORAGE[name]
+
+
+def _print(found: Explanation) -> None:
+    """Titles stand out on a terminal; a pipe gets plain text."""
+    if not sys.stdout.isatty():
+        click.echo(str(found), nl=False)
+        return
+    for title, text in found.sections():
+        click.secho(f"== {title}", bold=True, fg="cyan")
+        if text:
+            click.echo(text.rstrip())
+        click.echo()
