@@ -33,6 +33,7 @@ from hal.vil.tables import OPS
 from hal.vil.validator import validate
 
 if TYPE_CHECKING:
+    from hal.codegen import Compiled
     from hal.hcd import Hcd
     from hal.ir.nodes import Kernel as TensorKernel
     from hal.vil.model import Argument as ArgumentOf
@@ -108,6 +109,7 @@ class Lab:
     def __init__(self, rig: Rig, flat: Mapping[str, str]) -> None:
         self.rig = rig
         self.flat = dict(flat)
+        self._compiled: dict[tuple[TensorKernel, frozenset[str]], Compiled] = {}
         self.chip = chip_of(flat)
         self.limits = Limits.of(self.chip)
         rows, columns = self.limits.granule_rows, self.limits.granule_columns
@@ -235,19 +237,29 @@ class Lab:
             arrays: The inputs and inouts; outputs are made here.
             without: Names of passes to leave out.
         """
-        from hal.codegen import CodegenError
-        from hal.codegen import compile as compile_kernel
         from hal.ir.analysis import value_of
 
-        try:
-            compiled = compile_kernel(kernel, self.hcd, sizes=params, without=without)
-        except CodegenError:
-            # What this chip cannot run is judged as the other cases are: the port must refuse it.
-            compiled = compile_kernel(kernel, None, sizes=params, without=without)
+        compiled = self._compile(kernel, params, without)
         given: dict[str, Any] = {**arrays, **params, **(scalars or {})}
         for item in kernel.arrays_of("output"):
             given[item.name] = blank(item.dtype, *(value_of(n, params) for n in item.shape))
         return self.run(compiled.module, given, kernel=compiled.kernel_name)
+
+    def _compile(
+        self, kernel: TensorKernel, params: Mapping[str, int], without: frozenset[str]
+    ) -> Compiled:
+        """A kernel for the chip; the module of the first sizes serves all others too."""
+        from hal.codegen import CodegenError
+        from hal.codegen import compile as compile_kernel
+
+        if (kernel, without) not in self._compiled:
+            try:
+                made = compile_kernel(kernel, self.hcd, sizes=params, without=without)
+            except CodegenError:
+                # What this chip cannot run is judged as in other cases: the port must refuse it.
+                made = compile_kernel(kernel, None, sizes=params, without=without)
+            self._compiled[kernel, without] = made
+        return self._compiled[kernel, without]
 
 
 def _is_floor(module: Module) -> bool:
