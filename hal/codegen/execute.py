@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 from hal.array.array import Array
 from hal.codegen import choice_store, image_store
 from hal.codegen.compiling import compile_kernel
+from hal.codegen.dialect.route import format_of, formats
+from hal.codegen.dialect.route import load as route_load
 from hal.codegen.errors import CodegenError
 from hal.dtypes import DType
 from hal.ir import bind
@@ -49,6 +51,7 @@ def loaded(
     tuned = choice_store.state()
     steps = {item: size if tuned else size.bit_length() for item, size in (sizes or {}).items()}
     options: dict[str, object] = {
+        "formats": formats(device.hcd, route),
         "without": sorted(without),
         "dtype": dtype and dtype.name,
         "route": route,
@@ -75,7 +78,7 @@ def loaded(
             source=source,
             name=name,
         )
-        module = device.load(compiled.module)
+        module = route_load(compiled.module, device, route)
         image_store.keep(key, module.image)
     with _LOCK:
         return known.setdefault(key, module)[kernel.name]
@@ -86,7 +89,7 @@ def _load(device: Device, image: bytes, name: str) -> Module | None:
     from hal.errors import HalError
 
     try:
-        module = device.load(image)
+        module = device.load(image, format_of(image))
     except HalError:
         return None
     return module if name in module else None
