@@ -20,6 +20,7 @@ from hal.hcd import Hcd
 from hal.ir import Span, check, passes
 from hal.ir.analysis import compute_dtype, inline_lets
 from hal.ir.nodes import Array, Kernel, Schedule
+from hal.ir.verify import LENGTHS
 from hal.vil.module import Module
 from hal.vil.validator import validate
 
@@ -101,7 +102,8 @@ def compile_kernel(
         CodegenError: the chip cannot run it, or a part of the kernel has no lowering.
         InvalidValue: `without` has an unknown name, or `dtype` is another type.
     """
-    check(kernel, source=source, name=name or kernel.name)
+    known = frozenset() if source else LENGTHS
+    check(kernel, source=source, name=name or kernel.name, without=known)
     target = _advised(Target.of(hcd), kernel, schedule, name)
     target = replace(target, deterministic=deterministic or target.deterministic)
     try:
@@ -223,4 +225,3 @@ def _placed(error: CodegenError, kernel: Kernel, source: str, name: str) -> Code
 
 def _place(name: str, span: Span | None) -> str:
     return name if span is None else f"{name}:{span.line}:{span.column}"
-

@@ -55,11 +55,10 @@ from hal.ir.nodes import (
     walk,
 )
 from hal.ir.show import show_expression
-from hal.ir.verify import check
+from hal.ir.verify import LENGTHS, check
 
 __all__ = ["evaluate"]
 
-_SYMBOLIC = frozenset({"HAL-IR-010"})  # with numbers in hand each access is checked itself
 _BLOCK = 2**21  # elements of one NumPy operation
 
 
@@ -91,7 +90,7 @@ def evaluate(
         IrValueError: an array is missing or has another shape or type, or an access without `pad`
             leaves its array.
     """
-    check(kernel, without=_SYMBOLIC)
+    check(kernel, without=LENGTHS)
     values = bind(kernel, shapes_of(kernel, arrays), params)
     run = _Run(inline_lets(kernel), full_params(kernel, values), dict(scalars or {}), rounded)
     run.start(arrays)

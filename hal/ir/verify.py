@@ -12,7 +12,16 @@ from hal.ir.nodes import Kernel, Schedule
 from hal.ir.problems import Finding, Problem, Rule
 from hal.ir.rules_names import near
 
-__all__ = ["RULES", "Problem", "Rule", "check", "check_schedules", "verify", "verify_schedule"]
+__all__ = [
+    "LENGTHS",
+    "RULES",
+    "Problem",
+    "Rule",
+    "check",
+    "check_schedules",
+    "verify",
+    "verify_schedule",
+]
 
 _NAMES = (
     Rule(
@@ -103,6 +112,9 @@ _MEANING = (
 
 RULES: tuple[Rule, ...] = _NAMES + _MEANING
 """Every rule for a kernel; schedules have HAL-IR-030 to 033 in `verify_schedule`."""
+
+LENGTHS = frozenset({"HAL-IR-010"})
+"""For `check(without=…)`: a kernel made in Python may know lengths that its extents do not show."""
 
 _SPACES = ("near", "mma_a", "mma_b", "acc", "vec", "scalar")
 
