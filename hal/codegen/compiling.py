@@ -155,9 +155,8 @@ def _explicit(flat: Module, target: Target, notes: list[str]) -> Module:
     from importlib import import_module
 
     try:
-        turned: Module = import_module("hal.codegen.explicit").explicit(
-            flat, target.data, partial=True
-        )
+        explicit = import_module("hal.codegen.explicit")
+        turned: Module = explicit.explicit_where_it_pays(flat, target.data)
     except HalError as error:
         notes.append(f"the chip runs the flat profile: {error}")
         return flat
