@@ -36,11 +36,21 @@ def warm() -> None:
     from hal.testing import programs
 
     programs.add_one()
+    _warm_compiler()
 
     try:
         import hal._native  # noqa: F401
     except ImportError:
         return  # reported by the preflight; cases that need no port still run
+
+
+def _warm_compiler() -> None:
+    """Compile one kernel of each strategy for the floor of all chips, which loads all of it."""
+    from hal import ops
+    from hal.codegen import compile as compile_kernel
+
+    for name in ("matmul", "softmax", "causal_attention", "gather", "scatter_add"):
+        compile_kernel(ops.get(name))
 
 
 def main(
