@@ -29,6 +29,7 @@ __all__ = [
     "Affine",
     "affine",
     "compute_dtype",
+    "concat_extents",
     "dtype_of",
     "index_extents",
     "indices_of",
@@ -98,6 +99,16 @@ def index_extents(kernel: Kernel, statement: Assign) -> dict[str, Expr]:
                 found.setdefault(subscript.name, extent)
     used = set(indices_of(statement.value)).union(*(indices_of(t) for t in statement.targets))
     return {name: extent for name, extent in found.items() if name in used}
+
+
+def concat_extents(kernel: Kernel, call: NamedCall, statement: Assign) -> list[Expr]:
+    """Extent along the axis of each operand of a concat; KeyError where nothing bounds it."""
+    found = []
+    free = replace(kernel, extents=tuple(e for e in kernel.extents if e.name != call.axis))
+    for operand in call.operands:
+        part = replace(statement, targets=(), value=operand)
+        found.append(index_extents(free, part)[call.axis])
+    return found
 
 
 def value_of(expr: Expr, values: Mapping[str, int]) -> int:

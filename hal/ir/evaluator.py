@@ -18,6 +18,7 @@ from hal import dtypes
 from hal.dtypes import DType
 from hal.ir.analysis import (
     compute_dtype,
+    concat_extents,
     index_extents,
     indices_of,
     inline_lets,
@@ -37,7 +38,7 @@ from hal.ir.arithmetic import (
 )
 from hal.ir.binding import bind, full_params, shapes_of
 from hal.ir.errors import IrValueError
-from hal.ir.named import NAMED, concat_extents
+from hal.ir.named import NAMED
 from hal.ir.nodes import (
     ASSIGNMENTS,
     Access,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from hal.dtypes import DType
-from hal.ir.analysis import index_extents
 from hal.ir.arithmetic import REDUCTIONS, Values, cast, identity
-from hal.ir.nodes import Assign, Expr, Kernel, NamedCall
+from hal.ir.nodes import NamedCall
 
-__all__ = ["NAMED", "concat_extents"]
+__all__ = ["NAMED"]
 
 
 def _scan(values: Values, call: NamedCall, dtype: DType) -> tuple[Values, ...]:
@@ -62,13 +60,3 @@ NAMED: dict[str, Callable[[Values, NamedCall, DType], tuple[Values, ...]]] = {
     "sort": _sorted,
 }
 """Named call -> its results, one a target. `dtype` is the type of the sums."""
-
-
-def concat_extents(kernel: Kernel, call: NamedCall, statement: Assign) -> list[Expr]:
-    """Extent along the axis of each operand of a concat; KeyError where nothing bounds it."""
-    found = []
-    free = replace(kernel, extents=tuple(e for e in kernel.extents if e.name != call.axis))
-    for operand in call.operands:
-        part = replace(statement, targets=(), value=operand)
-        found.append(index_extents(free, part)[call.axis])
-    return found

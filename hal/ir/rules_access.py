@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from hal import dtypes
 from hal.ir.analysis import (
     affine,
+    concat_extents,
     index_extents,
     indices_of,
     inline_lets,
     reduced_indices,
 )
 from hal.ir.expressions import FLAGS
-from hal.ir.named import concat_extents
 from hal.ir.nodes import (
     Access,
     Assign,

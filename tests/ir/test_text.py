@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from hal.ir import IrTextError, Program, parse, show
@@ -145,3 +148,9 @@ def test_deep_nesting_is_refused(text: str) -> None:
 def test_a_long_chain_is_refused_by_its_depth() -> None:
     with pytest.raises(IrTextError, match="more than 120 levels deep"):
         parse(KERNEL.format("Y[i, j] = " + " + ".join(["t"] * 4000)))
+
+
+def test_reading_and_judging_need_no_numpy() -> None:
+    code = "import sys, hal.ir as ir; ir.parse('kernel K { }'); print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("False\n", "")
