@@ -24,7 +24,15 @@ from hal.ir.nodes import (
     children,
 )
 
-__all__ = ["FLAGS", "MAX_DEPTH", "OPERATORS", "UNARY_BINDS", "ExpressionReader", "depth_of"]
+__all__ = [
+    "FLAGS",
+    "INSTEAD",
+    "MAX_DEPTH",
+    "OPERATORS",
+    "UNARY_BINDS",
+    "ExpressionReader",
+    "depth_of",
+]
 
 OPERATORS: dict[str, tuple[int, str]] = {
     "or": (1, "or"),
@@ -63,6 +71,19 @@ FLAGS: dict[str, frozenset[str]] = {
 MAX_NESTING = 60
 MAX_DEPTH = 120
 _MAX_INT_DIGITS = 19
+_SUM = "A sum is a statement: C[i] += X[i, k]."
+INSTEAD = {
+    "sum": _SUM,
+    "mean": _SUM,
+    "prod": "A product is a statement: C[i] *= X[i, k].",
+    "softmax": "hal.ops has its text: three statements with temps.",
+    "sigmoid": "Write 1 / (1 + exp(-x)).",
+    "relu": "Write max(x, 0).",
+    "if": "Write where(condition, a, b).",
+    "else": "Write where(condition, a, b).",
+    "for": "Indices run by themselves; write one statement.",
+}
+"""What to write for words of other languages."""
 _FUNCTIONS = (*UNARY, *BINARY, *NAMED_CALLS, *DTYPES, "where", "philox")
 
 
@@ -260,7 +281,9 @@ class ExpressionReader:
             self.expect(")")
             return found
         if word.kind != "name":
-            self.fail(f"expected a value, found {word.shown()}")
+            power = word.text == "*" and self.words[self.position - 1].text == "*"
+            step = "A power is pow(a, b)." if power else ""
+            self.fail(f"expected a value, found {word.shown()}", next_step=step)
         following = self.words[self.position + 1].text
         if following == "(":
             return self.call(self.next())
@@ -301,7 +324,8 @@ class ExpressionReader:
         count = 3 if name in ("where", "philox") else 2 if name in BINARY else 1
         if count == 1 and name not in UNARY:
             near = get_close_matches(name[:40], _FUNCTIONS, n=1, cutoff=0.6)
-            step = f"Did you mean `{near[0]}`?" if near else "docs/ir.md lists the functions."
+            step = f"Did you mean `{near[0]}`?" if near else f"An array is {name[:40]}[i, j]."
+            step = INSTEAD.get(name, step)
             self.fail(f"there is no function {name[:40]}", at=word, next_step=step)
         self.expect("(")
         operands = self.items(")")

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from hal.dtypes import DType
 from hal.errors import NotFound
-from hal.ir.expressions import ExpressionReader
+from hal.ir.expressions import INSTEAD, ExpressionReader
 from hal.ir.lexer import DTYPES, Comment, Word
 from hal.ir.nodes import (
     ASSIGNMENTS,
@@ -218,7 +218,10 @@ class _Reader(ExpressionReader):
         if not self.at("["):
             self.fail(
                 f"the target {word.text} needs subscripts",
-                next_step=f"Write {word.text}[i, j], or {word.text}[] for rank 0.",
+                at=word,
+                next_step=INSTEAD.get(
+                    word.text, f"Write {word.text}[i, j], or {word.text}[] for rank 0."
+                ),
             )
         found = self.access(word)
         if found.pad is not None:
