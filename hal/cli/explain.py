@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", metavar="KERNEL.hal")
-@click.option("--chip", default="cpu", show_default=True, metavar="HCD", help="Name or file.")
+@click.option("--chip", required=True, metavar="HCD", help="Name or file, as hal/cpu.")
 @click.option("--kernel", metavar="NAME", help="The kernel; needed when the file has several.")
 @click.option("--size", "sizes", multiple=True, metavar="M=…,N=…", help="Values of params.")
 @click.option("--without", multiple=True, metavar="NAME,…", help="Leave passes, strategies out.")

@@ -23,7 +23,7 @@ ROUNDS = 9
 
 @click.command()
 @click.argument("file", metavar="KERNEL.hal")
-@click.option("--device", default="cpu", show_default=True, help="Where to run, as cpu or sim:0.")
+@click.option("--device", required=True, metavar="DEVICE", help="Where to run; see hal devices.")
 @click.option("--kernel", metavar="NAME", help="The kernel; needed when the file has several.")
 @click.option("--size", "sizes", multiple=True, metavar="M=…,N=…", help="Values of the params.")
 @click.option("--scalar", "scalars", multiple=True, metavar="NAME=…", help="Scalar inputs.")

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from hal.codegen import symbolic
 from hal.codegen.errors import CodegenError, Unsuited
+from hal.codegen.frame import Frame
 from hal.codegen.gathering_index import Joint, is_loaded, scaled, summed
-from hal.codegen.roles import ONE, Fixed, Placed, TileAxis
+from hal.codegen.roles import ONE, Fixed, Part, Placed, TileAxis
 from hal.ir import nodes as ir
 from hal.ir.analysis import affine, indices_of
 from hal.vil.builder import DescriptorHandle
 from hal.vil.expressions import Const, Expr
 from hal.vil.model import Axis, Digit, Dimension, SReg, Term
 
-if TYPE_CHECKING:
-    from hal.codegen.scope import Scope
-
-__all__ = ["Addressed", "Linear", "Part", "address", "linear"]
+__all__ = ["Addressed", "Linear", "address", "linear"]
 
 MOST_DIGITS = 3
 MOST_DIMENSIONS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One term of a coordinate: coefficient · (a digit of an axis, or an SREG)."""
-
-    source: str  # row, column, flat or sreg
-    coefficient: Expr
-    divisor: Expr = ONE
-    size: Expr | None = None
-    sreg: SReg | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +63,7 @@ class Addressed:
     gather: tuple[int, ir.Expr | Joint] | None = None
 
 
-def address(scope: Scope, access: ir.Access, *, written: bool = False) -> Addressed:
+def address(scope: Frame, access: ir.Access, *, written: bool = False) -> Addressed:
     """Adds the descriptor of an access under the roles that hold now.
 
     Args:
@@ -113,7 +99,7 @@ def _fill(access: ir.Access, kind: str) -> float | int:
     return float(pad) if kind in ("float", "float8") else int(pad)
 
 
-def _axis(scope: Scope, name: str, places: Sequence[tuple[Expr, Expr | None]]) -> Axis:
+def _axis(scope: Frame, name: str, places: Sequence[tuple[Expr, Expr | None]]) -> Axis:
     if not places:
         return Axis()
     axis: TileAxis = scope.axes_of_tile[name]
@@ -122,7 +108,7 @@ def _axis(scope: Scope, name: str, places: Sequence[tuple[Expr, Expr | None]]) -
     return Axis(origin, axis.limit, digits)
 
 
-def _coordinates(scope: Scope, access: ir.Access) -> list[_Coordinate]:
+def _coordinates(scope: Frame, access: ir.Access) -> list[_Coordinate]:
     shape = scope.lowering.shape(access.array)
     if len(shape) != len(access.indices):
         text = f"{access.array} has {len(shape)} dimensions, the access {len(access.indices)}"
@@ -163,7 +149,7 @@ def _joint(access: ir.Access, items: list[_Coordinate]) -> list[_Coordinate]:
     return [_Coordinate(whole, reach, ONE, False), *rest]
 
 
-def _inside(scope: Scope, subscript: ir.Expr, extent: Expr) -> bool:
+def _inside(scope: Frame, subscript: ir.Expr, extent: Expr) -> bool:
     """True when the subscript is proven to lie in [0, extent)."""
     if isinstance(subscript, ir.Index):
         known = scope.extents.get(subscript.name)
@@ -203,7 +189,7 @@ def _joined(outer: _Coordinate, inner: _Coordinate) -> _Coordinate | None:
     return _Coordinate(value, symbolic.times(outer.extent, size), inner.stride, True)
 
 
-def _checked(scope: Scope, items: list[_Coordinate]) -> list[_Coordinate]:
+def _checked(scope: Frame, items: list[_Coordinate]) -> list[_Coordinate]:
     """One dimension fewer: two neighbours without digits, their bounds judged by SREGs."""
     for number in range(len(items) - 1):
         pair = items[number : number + 2]
@@ -223,7 +209,7 @@ def _checked(scope: Scope, items: list[_Coordinate]) -> list[_Coordinate]:
     raise Unsuited(f"{len(items)} dimensions; a descriptor has at most {MOST_DIMENSIONS}")
 
 
-def linear(scope: Scope, expr: ir.Expr) -> Linear:
+def linear(scope: Frame, expr: ir.Expr) -> Linear:
     """An integer expression as base + Σ coefficient · (digit or SREG).
 
     Raises:
@@ -259,7 +245,7 @@ def linear(scope: Scope, expr: ir.Expr) -> Linear:
     return Linear(base, _merge_digits(parts), gather)
 
 
-def _is_register(scope: Scope, expr: ir.Expr) -> bool:
+def _is_register(scope: Frame, expr: ir.Expr) -> bool:
     """True when the expression is one number in all of a tile, and can be read as such."""
     readable = "sreg_from_tile" in scope.target.features or not is_loaded(expr)
     return readable and scope.is_uniform(expr)
@@ -269,7 +255,7 @@ def _span(expr: ir.Expr) -> ir.Span | None:
     return next((s for e in ir.walk(expr) if (s := getattr(e, "span", None)) is not None), None)
 
 
-def _digit(scope: Scope, term: ir.Expr) -> tuple[Expr, Expr | None, str]:
+def _digit(scope: Frame, term: ir.Expr) -> tuple[Expr, Expr | None, str]:
     """(divisor, size, axis) of an index on an axis, or of `//` and `%` of one."""
     if isinstance(term, ir.Index):
         role = scope.role(term.name)
@@ -329,7 +315,7 @@ class _Terms:
 
 
 def _dimension(
-    scope: Scope, item: _Coordinate, digits: dict[str, list[tuple[Expr, Expr | None]]]
+    scope: Frame, item: _Coordinate, digits: dict[str, list[tuple[Expr, Expr | None]]]
 ) -> Dimension:
     terms = _Terms()
 
@@ -356,6 +342,6 @@ def _dimension(
     return Dimension(item.extent, item.stride, item.value.base, tuple(terms.items))
 
 
-def uses_axis(scope: Scope, expr: ir.Expr) -> bool:
+def uses_axis(scope: Frame, expr: ir.Expr) -> bool:
     """True when an index of the expression lies on a tile axis."""
     return any(not isinstance(scope.role(name), Fixed) for name in indices_of(expr))

@@ -7,18 +7,15 @@ by the next operation of its shape, so that a chain of operations stays in one t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hal import dtypes
 from hal.codegen.errors import CodegenError
+from hal.codegen.frame import Frame
 from hal.dtypes import DType
 from hal.ir import nodes as ir
 from hal.ir.analysis import compute_dtype, promote
 from hal.vil.builder import TileHandle
 from hal.vil.expressions import Const
-
-if TYPE_CHECKING:
-    from hal.codegen.scope import Scope
 
 __all__ = ["Emitter"]
 
@@ -30,7 +27,7 @@ MANY = 1 << 20
 class Emitter:
     """The tiles of one expression under the roles of a scope."""
 
-    def __init__(self, scope: Scope, want: DType | None = None) -> None:
+    def __init__(self, scope: Frame, want: DType | None = None) -> None:
         self.scope = scope
         self.want = want
         self._numbers: dict[Key, int] = {}

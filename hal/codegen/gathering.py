@@ -22,7 +22,6 @@ from hal.codegen.errors import Unsuited
 from hal.codegen.gathering_index import is_loaded
 from hal.codegen.lowering import Lowering, identity_of
 from hal.codegen.parts import copied, free_index, lower_statements, new_array
-from hal.codegen.pointwise import fill_everywhere
 from hal.codegen.scope import Scope
 from hal.codegen.shapes import size_of
 from hal.codegen.target import Target
@@ -223,7 +222,7 @@ def _through_workspace(lowering: Lowering, match: Match, choice: Plan) -> None:
     if lowering.continues(statement):
         lower_statements(lowering, [copied(sums, array)])
     else:
-        fill_everywhere(lowering, sums, identity_of(statement, array))
+        lowering.fill(sums, identity_of(statement, array))
     _scatter(lowering, match, inner, choice)
     lower_statements(lowering, [copied(array, sums)])
 

@@ -8,17 +8,14 @@ dimension of the array's elements: the offset where all of them are inside, else
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hal import dtypes
 from hal.codegen.errors import CodegenError, Unsuited
+from hal.codegen.frame import Frame
 from hal.dtypes import DType
 from hal.ir import nodes as ir
 from hal.vil.builder import TileHandle
 from hal.vil.expressions import Const, Expr
-
-if TYPE_CHECKING:
-    from hal.codegen.scope import Scope
 
 __all__ = ["Joint", "index_tile", "is_loaded", "scaled", "summed"]
 
@@ -51,7 +48,7 @@ def summed(left: ir.Expr | None, right: ir.Expr) -> ir.Expr:
     return right if left is None else ir.Call("add", (left, right))
 
 
-def index_tile(scope: Scope, place: ir.Expr | Joint) -> TileHandle:
+def index_tile(scope: Frame, place: ir.Expr | Joint) -> TileHandle:
     """The index of each row, R × 1 of i32 or i64, for GATHER and SCATTER."""
     if isinstance(place, Joint):
         return _offsets(scope, place)
@@ -62,7 +59,7 @@ def index_tile(scope: Scope, place: ir.Expr | Joint) -> TileHandle:
     return _spread(scope, tile)
 
 
-def _column(scope: Scope, expr: ir.Expr) -> TileHandle:
+def _column(scope: Frame, expr: ir.Expr) -> TileHandle:
     """An expression that may differ from row to row only."""
     tile = scope.value(expr, want=dtypes.i32)
     if tile.tile.columns != 1:
@@ -70,14 +67,14 @@ def _column(scope: Scope, expr: ir.Expr) -> TileHandle:
     return tile
 
 
-def _spread(scope: Scope, tile: TileHandle) -> TileHandle:
+def _spread(scope: Frame, tile: TileHandle) -> TileHandle:
     whole = scope.spread(tile, scope.axes_of_tile["row"].length, 1)
     if whole is not tile:
         scope.release(tile)
     return whole
 
 
-def _wide(scope: Scope) -> DType:
+def _wide(scope: Frame) -> DType:
     """i64 where the chip computes in it, else i32."""
     names = ("mul", "add", "le", "lt")
     target = scope.target
@@ -86,7 +83,7 @@ def _wide(scope: Scope) -> DType:
     return dtypes.i32
 
 
-def _offsets(scope: Scope, joint: Joint) -> TileHandle:
+def _offsets(scope: Frame, joint: Joint) -> TileHandle:
     """Σ subscript · stride where every subscript is inside, −1 elsewhere."""
     p, dtype = scope.p, _wide(scope)
     total: TileHandle | None = None
@@ -113,7 +110,7 @@ def _offsets(scope: Scope, joint: Joint) -> TileHandle:
     return _spread(scope, total)
 
 
-def _joined(scope: Scope, function: str, left: TileHandle | None, right: TileHandle) -> TileHandle:
+def _joined(scope: Frame, function: str, left: TileHandle | None, right: TileHandle) -> TileHandle:
     """left combined with right; both are used up."""
     if left is None:
         return right

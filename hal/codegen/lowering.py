@@ -11,7 +11,7 @@ from hal.codegen import conditions, symbolic
 from hal.codegen.errors import CodegenError
 from hal.codegen.scope import Scope
 from hal.codegen.target import Target
-from hal.ir.analysis import index_extents, inline_lets
+from hal.ir.analysis import compute_dtype, index_extents, inline_lets
 from hal.ir.nodes import Access, Array, Assign, Index, Kernel
 from hal.vil.builder import Builder
 from hal.vil.expressions import Const, ExprLike, Symbol, as_expr
@@ -90,11 +90,28 @@ class Lowering:
 
     def initialise(self, statement: Assign) -> None:
         """Adds a program that fills the target of a first reduction with the identity."""
-        from hal.codegen.pointwise import fill_everywhere
-
         array = self.array(statement.target.array)
-        fill_everywhere(self, array, identity_of(statement, array))
+        self.fill(array, identity_of(statement, array))
         self.started(statement)
+
+    def fill(self, array: Array, value: float) -> None:
+        """Adds a launch that fills an array with one value."""
+        names = [f"d{number}" for number in range(len(array.shape))]
+        extents = dict(zip(names, self.shape(array.name), strict=True))
+        scope = self.program(f"{array.name}_start", extents=extents)
+        width = self.target.rounded_columns(1024)
+        height = self.target.rounded_rows(max(1, 4096 // width)) if names else 1
+        if not names:
+            width = 1
+        blocks = symbolic.ceil_ratio(symbolic.product(extents.values()), width * height)
+        with scope.grid(blocks) as (place,):
+            if names:
+                origin = scope.compute("mul", place, height)
+                scope.fold(*names, rows=height, columns=width, origin=origin)
+            tile = scope.tile(compute_dtype(array.dtype), height, width)
+            scope.p.fill(tile, value)
+            scope.store(Access(array.name, tuple(Index(name) for name in names)), tile)
+        self.launch(scope)
 
     # ---- Programs and the plan ----
 

@@ -18,12 +18,12 @@ from hal.codegen.shapes import Plan, plans, statement_bytes
 from hal.codegen.target import Target
 from hal.dtypes import DType
 from hal.ir.analysis import compute_dtype, indices_of, reduced_indices
-from hal.ir.nodes import ASSIGNMENTS, Access, Array, Assign, Index, Kernel, NamedCall, walk
+from hal.ir.nodes import ASSIGNMENTS, Access, Array, Assign, Kernel, NamedCall, walk
 from hal.vil.builder import TileHandle
 from hal.vil.expressions import Expr
 from hal.vil.model import Value
 
-__all__ = ["Match", "candidates", "cost", "fill_everywhere", "lower", "match"]
+__all__ = ["Match", "candidates", "cost", "lower", "match"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,23 +229,3 @@ def _finish(
         scope.p.bin(ASSIGNMENTS[statement.assignment], total, total, held)
         scope.release(held)
     scope.store(statement.target, total, stream=plan.stream)
-
-
-def fill_everywhere(lowering: Lowering, array: Array, value: float) -> None:
-    """Adds a launch that fills an array with one value."""
-    names = [f"d{number}" for number in range(len(array.shape))]
-    extents = dict(zip(names, lowering.shape(array.name), strict=True))
-    scope = lowering.program(f"{array.name}_start", extents=extents)
-    width = lowering.target.rounded_columns(1024)
-    height = lowering.target.rounded_rows(max(1, 4096 // width)) if names else 1
-    if not names:
-        width = 1
-    blocks = symbolic.ceil_ratio(symbolic.product(extents.values()), width * height)
-    with scope.grid(blocks) as (place,):
-        if names:
-            origin = scope.compute("mul", place, height)
-            scope.fold(*names, rows=height, columns=width, origin=origin)
-        tile = scope.tile(compute_dtype(array.dtype), height, width)
-        scope.p.fill(tile, value)
-        scope.store(Access(array.name, tuple(Index(name) for name in names)), tile)
-    lowering.launch(scope)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hal.vil.expressions import Const, Expr
-from hal.vil.model import Value
+from hal.vil.model import SReg, Value
 
-__all__ = ["Fixed", "Placed", "Role", "TileAxis"]
+__all__ = ["Fixed", "Part", "Placed", "Role", "TileAxis"]
 
 ONE = Const(1)
 ZERO = Const(0)
@@ -52,3 +52,14 @@ class TileAxis:
     length: int = 1
     origin: Value = ZERO
     limit: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One term of a coordinate: coefficient · (a digit of an axis, or an SREG)."""
+
+    source: str  # row, column, flat or sreg
+    coefficient: Expr
+    divisor: Expr = ONE
+    size: Expr | None = None
+    sreg: SReg | None = None

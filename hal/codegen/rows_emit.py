@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hal import dtypes
-from hal.codegen.lowering import Lowering, identity_of
+from hal.codegen.frame import Lowered
+from hal.codegen.lowering import identity_of
 from hal.codegen.rows_match import RowGroup
 from hal.codegen.rows_parts import Values
 from hal.codegen.scope import Scope
@@ -15,7 +16,7 @@ from hal.vil.builder import TileHandle
 __all__ = ["accumulator_of", "combine", "identity", "keep", "operand_of", "reduced"]
 
 
-def accumulator_of(lowering: Lowering, statement: Assign) -> DType:
+def accumulator_of(lowering: Lowered, statement: Assign) -> DType:
     """The dtype in which a reduction is kept."""
     dtype = lowering.array(statement.target.array).dtype
     return dtypes.i32 if dtype.kind == "bool" else compute_dtype(dtype)

@@ -118,4 +118,4 @@ def test_a_mistake_is_one_clear_error(file: str, arguments: tuple[str, ...], tex
 def test_the_function_gives_the_same(file: str) -> None:
     (kernel,) = parse(TEXT).kernels
     found = hal.explain(kernel, "cpu", sizes={"M": 64, "N": 100})
-    assert str(found) == ask(file, "--size", "M=64,N=100").output
+    assert str(found) == ask(file, "--chip", "cpu", "--size", "M=64,N=100").output
