@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> str:
 
 
 def ask(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(command, ["--chip", "cpu", *arguments])
 
 
 def plain(*arguments: str) -> dict:

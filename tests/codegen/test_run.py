@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def call(*words: str | Path) -> Result:
-    return CliRunner().invoke(command, [str(word) for word in words])
+    return CliRunner().invoke(command, ["--device", "cpu", *(str(word) for word in words)])
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])
@@ -46,7 +46,18 @@ def test_a_kernel_is_checked_on_a_device(file: Path, device: str, size: str) -> 
 
 
 def test_json_has_error_bound_and_time(file: Path) -> None:
-    done = call(file, "--device", "cpu", "--size", "M=9,N=20", "--size", "K=5", "--check", "--time", "--json")
+    done = call(
+        file,
+        "--device",
+        "cpu",
+        "--size",
+        "M=9,N=20",
+        "--size",
+        "K=5",
+        "--check",
+        "--time",
+        "--json",
+    )
     report = json.loads(done.output)
     assert report["ok"] is True
     assert report["arrays"][0]["name"] == "C"
@@ -67,7 +78,7 @@ def test_a_result_over_its_bound_is_exit_code_1(
         return found
 
     monkeypatch.setattr(kernels, "expected", moved)
-    done = call(file, "--device", "cpu", "--size", "M=9,N=20,K=5", "--check")
+    done = call(file, "--size", "M=9,N=20,K=5", "--check")
     assert done.exit_code == 1
     assert "1 elements are over the bound" in done.output
 
@@ -87,7 +98,7 @@ def test_a_result_over_its_bound_is_exit_code_1(
     ],
 )
 def test_wrong_words_are_one_clear_error(file: Path, words: list[str], text: str) -> None:
-    done = call(file, "--device", "cpu", *words)
+    done = call(file, *words)
     assert isinstance(done.exception, HalError)
     assert text in str(done.exception)
     assert done.exception.exit_code == 2
@@ -95,7 +106,7 @@ def test_wrong_words_are_one_clear_error(file: Path, words: list[str], text: str
 
 def test_a_mistake_in_the_text_is_shown_in_its_place(file: Path) -> None:
     file.write_text(PRODUCT.replace("A[i,k]", "A[i,k,i]"))
-    done = call(file, "--device", "cpu", "--size", "M=3,N=4,K=1")
+    done = call(file, "--size", "M=3,N=4,K=1")
     assert isinstance(done.exception, HalError)
     assert str(done.exception).startswith(f"{file}:5:")
     assert "^" in str(done.exception)
@@ -103,6 +114,17 @@ def test_a_mistake_in_the_text_is_shown_in_its_place(file: Path) -> None:
 
 
 def test_storage_in_16_bits_and_passes_left_out(file: Path) -> None:
-    done = call(file, "--device", "cpu", "--size", "M=9,N=20,K=5", "--check", "--dtype", "bf16", "--without", "fuse")
+    done = call(
+        file,
+        "--device",
+        "cpu",
+        "--size",
+        "M=9,N=20,K=5",
+        "--check",
+        "--dtype",
+        "bf16",
+        "--without",
+        "fuse",
+    )
     assert done.exit_code == 0, done.output
     assert "C: bf16[9,20]" in done.output
