@@ -16,6 +16,7 @@ from hal.codegen.barriers import Barrier, insert_barriers
 from hal.codegen.explicit_stages import add_stages, staged_tiles
 from hal.codegen.spaces import choose_spaces
 from hal.codegen.spaces_chip import Chip
+from hal.codegen.spaces_granules import expand_granules
 from hal.codegen.spaces_offsets import place_tiles
 from hal.errors import HalError, OutOfMemory, Unsupported
 from hal.vil.model import Kernel, Program
@@ -97,7 +98,7 @@ def explicit_program(
     stages: int = STAGES,
 ) -> tuple[Program, tuple[Barrier, ...]]:
     """One program, and the reason for each of its tokens; arguments and errors as `explicit`."""
-    moved = choose_spaces(program, chip)
+    moved = choose_spaces(expand_granules(program, chip), chip)
     last: HalError | None = None
     for staged in _attempts(moved, stages):
         try:
