@@ -10,7 +10,7 @@ import sys
 import click
 
 from hal import __version__
-from hal.command import run
+from hal.command import run as run_group  # `run` is a subcommand's module
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "cert": ("hal.cli.cert:command", "Show, verify and compare certificates."),
@@ -91,4 +91,4 @@ def group() -> None:
 
 def main() -> None:
     """Run the command `hal`."""
-    sys.exit(run(group, prog_name="hal"))
+    sys.exit(run_group(group, prog_name="hal"))

@@ -26,7 +26,8 @@ from hal.ir.nodes import (
     Schedule,
     Span,
 )
-from hal.ir.parse import Program, parse
+from hal.ir.parse import parse
+from hal.ir.program import Program
 from hal.ir.show import show
 from hal.ir.verify import Problem, check, verify
 

@@ -25,7 +25,7 @@ from hal.ir.nodes import (
     Schedule,
     Statement,
 )
-from hal.ir.parse import Program
+from hal.ir.program import Program
 
 __all__ = ["show", "show_expression", "show_statement"]
 

@@ -48,7 +48,7 @@ def raising(error: BaseException) -> click.Command:
 def test_an_error_of_the_family_is_one_line_and_its_exit_code(capsys) -> None:
     error = HalError("no block of 4 bytes", call="memory.alloc", next_step="Free buffers.")
     error.exit_code = 6
-    code = cli.run(raising(error), prog_name="hal", args=[])
+    code = cli.run_group(raising(error), prog_name="hal", args=[])
     assert (code, capsys.readouterr().err) == (
         6,
         "hal: memory.alloc: no block of 4 bytes. Free buffers.\n",
@@ -57,17 +57,17 @@ def test_an_error_of_the_family_is_one_line_and_its_exit_code(capsys) -> None:
 
 def test_an_error_that_names_its_command_is_not_named_twice(capsys) -> None:
     error = HalError("there is no port", call="hal-certify --resume")
-    cli.run(raising(error), prog_name="hal-certify", args=[])
+    cli.run_group(raising(error), prog_name="hal-certify", args=[])
     assert capsys.readouterr().err == "hal-certify --resume: there is no port\n"
 
 
 def test_an_interrupt_ends_with_130(capsys) -> None:
-    assert cli.run(raising(KeyboardInterrupt()), prog_name="hal", args=[]) == 130
+    assert cli.run_group(raising(KeyboardInterrupt()), prog_name="hal", args=[]) == 130
     assert capsys.readouterr().err == "\nhal: interrupted\n"
 
 
 def test_a_fault_of_ours_is_one_line_with_the_next_step(capsys) -> None:
-    code = cli.run(raising(ZeroDivisionError("division by zero")), prog_name="hal", args=[])
+    code = cli.run_group(raising(ZeroDivisionError("division by zero")), prog_name="hal", args=[])
     stderr = capsys.readouterr().err
     assert code == 3
     assert stderr == (
@@ -78,13 +78,13 @@ def test_a_fault_of_ours_is_one_line_with_the_next_step(capsys) -> None:
 
 def test_a_file_that_cannot_be_opened_is_named(capsys) -> None:
     error = FileNotFoundError(2, "No such file or directory", "chip.hcd.yaml")
-    assert cli.run(raising(error), prog_name="hal", args=[]) == 2
+    assert cli.run_group(raising(error), prog_name="hal", args=[]) == 2
     assert capsys.readouterr().err == "hal: chip.hcd.yaml: No such file or directory\n"
 
 
 def test_the_traceback_is_there_for_who_asks(capsys, monkeypatch) -> None:
     monkeypatch.setenv("HAL_TRACEBACK", "1")
-    cli.run(raising(ValueError("x")), prog_name="hal", args=[])
+    cli.run_group(raising(ValueError("x")), prog_name="hal", args=[])
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 

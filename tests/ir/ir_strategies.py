@@ -28,7 +28,7 @@ from hal.ir.nodes import (
     ScalarRef,
     Schedule,
 )
-from hal.ir.parse import Program
+from hal.ir.program import Program
 
 PARAMS, SCALARS, ARRAYS, LETS, INDICES = ("M", "N"), ("s", "k"), ("A", "B"), ("t",), ("i", "j")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hal.errors import HalError
 from hal.ir import Kernel, check, parse, show, verify
-from hal.ir.parse import Program
+from hal.ir.program import Program
 from tests.ir.ir_strategies import WORDS, kernels, programs
 
 EASY = settings(
