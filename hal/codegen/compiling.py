@@ -24,7 +24,7 @@ from hal.ir.verify import LENGTHS
 from hal.vil.module import Module
 from hal.vil.validator import validate
 
-__all__ = ["OPTIONAL", "Compiled", "Decision", "compile_kernel"]
+__all__ = ["OPTIONAL", "Compiled", "Decision", "compile_kernel", "finished"]
 
 OPTIONAL = frozenset(STRATEGIES[:-1])
 """Strategies that may be left out; the last one takes every statement."""
@@ -139,13 +139,28 @@ def _compiled(
         lower_group(lowering, group, best)
         seconds = float(group.module.cost(group.match, best, target, sizes))
         chosen.append(Decision(group.strategy, len(group.match.statements), best, seconds))
-    flat = tier1.lower(lowering.module(), target)
+    notes: list[str] = []
+    flat, module = finished(lowering.module(), target, route, notes)
+    return Compiled(module, whole.name, whole, tuple(chosen), steps, flat, tuple(notes))
+
+
+def finished(
+    lowered: Module, target: Target, route: str = "auto", notes: list[str] | None = None
+) -> tuple[Module, Module]:
+    """The module in the operations that the chip has, and that with spaces and engines chosen.
+
+    Args:
+        notes: Gets a sentence about each thing that was not done.
+
+    Raises:
+        CodegenError: the first breaks a rule.
+    """
+    flat = tier1.lower(lowered, target)
     problems = validate(flat, target.data or None)
     if problems:
         raise CodegenError(f"the programs break a rule: {problems[0].where}: {problems[0].text}")
-    notes: list[str] = []
-    module = _explicit(flat, target, notes) if route != "flat" else flat
-    return Compiled(module, whole.name, whole, tuple(chosen), steps, flat, tuple(notes))
+    said: list[str] = [] if notes is None else notes
+    return flat, _explicit(flat, target, said) if route != "flat" else flat
 
 
 def _explicit(flat: Module, target: Target, notes: list[str]) -> Module:

@@ -21,7 +21,7 @@ from hal.codegen.lowering import Lowering
 from hal.codegen.product_epilogue import Epilogue
 from hal.codegen.product_machine import Machine
 from hal.codegen.product_match import Product, find
-from hal.codegen.product_tiles import Grid, Problem, best, seconds
+from hal.codegen.product_tiles import Grid, Problem, advised, best, seconds
 from hal.codegen.scope import Scope
 from hal.codegen.target import Target
 from hal.dtypes import DType
@@ -78,7 +78,11 @@ def candidates(
     """The `most` choices that the closed form ranks first, the best first; −1: all."""
     machine, problem = _figures(found, target, sizes)
     ranked = best(found.product, machine, problem, most=most, temps=_temps(found))
-    return [item.choice for item in ranked]
+    choices = [item.choice for item in ranked]
+    if target.advice is None or not choices:
+        return choices
+    wanted = advised(found.product, target.advice, choices[0], machine.limits)
+    return [wanted, *(choice for choice in choices if choice != wanted)]
 
 
 def all_candidates(found: Match, target: Target, sizes: Mapping[str, int]) -> list[Choice]:

@@ -22,9 +22,10 @@ from hal.codegen.product_machine import Machine
 from hal.codegen.product_match import Product
 from hal.dtypes import DType
 from hal.ir.analysis import affine, params_of, value_of
-from hal.ir.nodes import Access, Expr, Index, Kernel, walk
+from hal.ir.nodes import Access, Const, Expr, Index, Kernel, Schedule, walk
+from hal.vil.check_chip import Limits
 
-__all__ = ["Grid", "Problem", "best", "grid", "seconds"]
+__all__ = ["Grid", "Problem", "advised", "best", "grid", "seconds"]
 
 NOMINAL = 512
 """Length of a param that nobody gave."""
@@ -332,3 +333,46 @@ def best(
     order = np.argsort(times, kind="stable")
     order = order if most < 0 else order[:most]
     return [Ranked(found.choice(int(i)), float(times[i])) for i in order]
+
+
+def advised(product: Product, advice: Schedule, first: Choice, limits: Limits) -> Choice:
+    """The first choice with what a schedule says put in.
+
+    A tile length of an index counts for the axis that the index lies on: of an axis of several
+    indices for the innermost one that is named, times the whole lengths of those within it that
+    are declared as numbers. Lengths are rounded up to what the chip takes.
+    """
+    axes = {"rows": product.rows, "columns": product.columns, "inner": product.inner}
+    granules = {
+        "rows": limits.granule_rows,
+        "columns": limits.granule_columns,
+        "inner": math.lcm(limits.granule_rows, limits.granule_columns),
+    }
+    given = dict(advice.tiles)
+    lengths = dict(first.tiles)
+    for axis, names in axes.items():
+        within = 1
+        for name in reversed(names):
+            if name in given:
+                length = max(1, given[name]) * within
+                lengths[axis] = 1 if length == 1 else _up(length, granules[axis])
+                break
+            extent = product.extents[name]
+            within *= int(extent.value) if isinstance(extent, Const) else 1
+    order = first.order
+    mentioned = [name for name, _ in advice.tiles]
+    row, column = (
+        next((mentioned.index(name) for name in names if name in mentioned), -1)
+        for names in (product.rows, product.columns)
+    )
+    if row >= 0 and column >= 0:
+        order = "columns" if row < column else "rows"
+    parts = [count for name, count in advice.split if name in product.inner]
+    return Choice(
+        first.strategy,
+        tuple(lengths.items()),
+        max(1, parts[0]) if parts else first.split,
+        advice.stages or first.stages,
+        order,
+        first.layouts,
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from hal import ir
 from hal.codegen import choice_store
-from hal.codegen.compiling import compile_kernel
+from hal.codegen.compiling import compile_kernel, finished
 from hal.codegen.errors import CodegenError, Unsuited
 from hal.codegen.groups import Group, choose, lower_group
 from hal.codegen.lowering import Lowering
@@ -22,7 +22,7 @@ from hal.hcd import Hcd
 from hal.ir.nodes import Kernel
 from hal.tune.forecasts import Forecasts
 from hal.tune.measuring import Bench, least_seconds
-from hal.vil import Module, validate
+from hal.vil import Module
 
 __all__ = ["MEASURED", "Candidate", "Tuning", "tune"]
 
@@ -183,10 +183,9 @@ class _Search:
         try:
             for group, one in zip(self.groups, wanted, strict=True):
                 lower_group(lowering, group, one)
-            module = lowering.module()
+            return finished(lowering.module(), self.target)[1]
         except (CodegenError, Unsuited):
             return None
-        return None if validate(module, self.hcd) else module
 
     def _forecast(self, number: int, until: float) -> list[Candidate]:
         """Every choice of a group by its forecast, the least first.
