@@ -61,8 +61,8 @@ class _Spaces:
 
     def run(self) -> Program:
         self._find_uses()
-        for tile, uses in self.uses.items():
-            self._choose(tile, uses)
+        for tile in range(len(self.program.tiles)):
+            self._choose(tile, self.uses.get(tile, []))
         for tile, uses in self.uses.items():
             self._keep_mirrors(tile, uses)
         for number, item in enumerate(self.program.instructions):

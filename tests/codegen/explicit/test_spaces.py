@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,14 @@ def test_operands_of_a_product_are_loaded_where_the_matrix_engine_reads() -> Non
 def test_a_space_that_the_chip_lacks_becomes_one_that_it_has() -> None:
     module = recipes.matmul(F32, F32, F32, tile=(SIDE,) * 3, spaces=("mma_a", "mma_b", "acc"))
     assert spaces(turned(module, SYSTOLIC)) == {"a": "near", "b": "near", "c": "acc"}
+
+
+def test_a_tile_that_nothing_uses_lies_where_the_chip_has_room() -> None:
+    module = pipeline()
+    program = module.programs[0]
+    unused = replace(program.tiles[0], name="unused", space="vec")
+    module = replace(module, programs=(replace(program, tiles=(*program.tiles, unused)),))
+    assert spaces(turned(module, SYSTOLIC))["unused"] == "near"
 
 
 def weighted(*, inside: bool) -> Module:
