@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,7 @@ from hal.dtypes import DType
 from hal.errors import PortLoadError
 from hal.testing.tolerance import compare
 from hal.vil.recipes import matmul, matmul_into, matmul_of_parts
-
-SETS = ("plain", "avx2", "avx512", "amx")
-
-
-@cache
-def has_set(name: str) -> bool:
-    """Tell whether this processor has the instructions; every processor has `plain`."""
-    try:
-        hal.load_port("cpu", options={"isa": name})
-    except PortLoadError:
-        return False
-    return True
-
+from tests.ports.cpu_sets import SETS, device_of, has_set, launch
 
 HERE = [name for name in SETS if has_set(name)]
 
@@ -37,24 +24,15 @@ HERE = [name for name in SETS if has_set(name)]
 @pytest.fixture(params=HERE)
 def fast(request: pytest.FixtureRequest) -> Iterator[Device]:
     """A device whose tiles run on one instruction set."""
-    with hal.load_port("cpu", options={"isa": request.param}).device(0) as device:
+    with device_of(request.param) as device:
         yield device
 
 
 @pytest.fixture
 def plain() -> Iterator[Device]:
     """A device that runs the kit's interpreter alone."""
-    with hal.load_port("cpu", options={"isa": "none"}).device(0) as device:
+    with device_of("none") as device:
         yield device
-
-
-def launch(device: Device, module: Any, *arguments: Any, out: NDArray[Any]) -> NDArray[Any]:
-    """Run a kernel on arrays and integers; the last argument is the target, with `out` in it."""
-    stream, target = device.stream(), device.array(out)
-    given = [device.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    device.load(module)["main"].launch(stream, *given, target)
-    stream.synchronize()
-    return target.numpy()
 
 
 def whole_numbers(shape: tuple[int, int], dtype: DType, seed: int) -> NDArray[Any]:

@@ -188,5 +188,6 @@ int cpu_tiles_macs_per_cycle(const char *dtype) {
 
 int cpu_tile(void *context, const vil_operation *operation) {
   (void)context;
-  return operation->op == VIL_MMA ? cpu_matrix(&chosen, operation) : 0;
+  return operation->op == VIL_MMA ? cpu_matrix(&chosen, operation)
+                                  : cpu_elements(chosen.rows, operation);
 }

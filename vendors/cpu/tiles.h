@@ -41,10 +41,36 @@ typedef struct cpu_product {
   void (*begin)(void), (*end)(void);  // Around the calls of `multiply`; NULL: nothing to do.
 } cpu_product;
 
+// Loops over rows of `n` elements. A function answers false for what it does not do, and has then
+// written nothing. Rows may be worked on in place. `one`: 1 (2) says that x (y) is a single value.
+typedef struct cpu_rows {
+  bool (*unary_f32)(uint8_t function, float *out, const float *x, size_t n);
+  bool (*binary_f32)(uint8_t function, float *out, const float *x, const float *y, size_t n,
+                     int one);
+  bool (*binary_f64)(uint8_t function, double *out, const double *x, const double *y, size_t n,
+                     int one);
+  bool (*binary_i32)(uint8_t function, uint32_t *out, const uint32_t *x, const uint32_t *y,
+                     size_t n, int one);
+  bool (*binary_u8)(uint8_t function, uint8_t *out, const uint8_t *x, const uint8_t *y, size_t n,
+                    int one);
+  bool (*compare_f32)(uint8_t function, uint8_t *out, const float *x, const float *y, size_t n,
+                      int one);
+  bool (*compare_f64)(uint8_t function, uint8_t *out, const double *x, const double *y, size_t n,
+                      int one);
+  bool (*compare_i32)(uint8_t function, uint8_t *out, const int32_t *x, const int32_t *y, size_t n,
+                      int one);
+  void (*select)(uint32_t bytes, void *out, const uint8_t *mask, const void *x, const void *y,
+                 size_t n);
+  bool (*widen)(float *out, const void *in, uint32_t dtype, size_t n);       // To f32.
+  bool (*narrow)(void *out, uint32_t dtype, const float *x, size_t n);       // From f32.
+  bool (*fold_f32)(uint8_t function, const float *x, size_t n, float *out);  // RED; n > 0.
+} cpu_rows;
+
 // The kernels of one instruction set. A product that is NULL is left to the kit.
 typedef struct cpu_set {
   const char *name;
   const cpu_product *f32, *f64, *i32, *bf16, *i8;
+  const cpu_rows *rows;
 } cpu_set;
 
 extern const cpu_set cpu_set_plain;
@@ -69,6 +95,9 @@ int cpu_tiles_macs_per_cycle(const char *dtype);
 
 // The kit's tile hook; the context is not used.
 int cpu_tile(void *context, const vil_operation *operation);
+
+// UN, BIN, SEL, CAST and RED by rows; 0 when the kit shall do it.
+int cpu_elements(const cpu_rows *rows, const vil_operation *operation);
 
 // MMA by the set's products; 0 when none of them fits.
 int cpu_matrix(const cpu_set *set, const vil_operation *operation);

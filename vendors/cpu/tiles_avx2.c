@@ -137,4 +137,15 @@ static const cpu_product i16 = {.value_bytes = 2,
                                 .pack_right = pack_i16_right,
                                 .multiply = multiply_i16};
 
-const cpu_set cpu_set_avx2 = {.name = "avx2", .f32 = &f32, .f64 = &f64, .i32 = &i32, .i8 = &i16};
+static void narrow_f16(uint16_t *out, const float *x, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i *)(void *)(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) out[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+}
+
+#include "tiles_rows.h"
+
+const cpu_set cpu_set_avx2 = {
+    .name = "avx2", .f32 = &f32, .f64 = &f64, .i32 = &i32, .i8 = &i16, .rows = &rows};

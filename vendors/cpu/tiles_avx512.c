@@ -69,4 +69,15 @@ static const cpu_product i32 = {.value_bytes = 4,
                                 .pack_right = pack_i32_right,
                                 .multiply = multiply_i32};
 
-const cpu_set cpu_set_avx512 = {.name = "avx512", .f32 = &f32, .f64 = &f64, .i32 = &i32};
+static void narrow_f16(uint16_t *out, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 mask = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xFFFF;
+    __m256i halves = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_mask_storeu_epi16(out + i, mask, halves);
+  }
+}
+
+#include "tiles_rows.h"
+
+const cpu_set cpu_set_avx512 = {
+    .name = "avx512", .f32 = &f32, .f64 = &f64, .i32 = &i32, .rows = &rows};

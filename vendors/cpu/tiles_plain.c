@@ -45,4 +45,11 @@ static const cpu_product i32 = {.value_bytes = 4,
                                 .pack_right = pack_i32_right,
                                 .multiply = multiply_i32};
 
-const cpu_set cpu_set_plain = {.name = "plain", .f32 = &f32, .f64 = &f64, .i32 = &i32};
+static void narrow_f16(uint16_t *out, const float *x, size_t n) {
+  vil_from_f32(out, HAL_DTYPE_F16, x, n);
+}
+
+#include "tiles_rows.h"
+
+const cpu_set cpu_set_plain = {
+    .name = "plain", .f32 = &f32, .f64 = &f64, .i32 = &i32, .rows = &rows};

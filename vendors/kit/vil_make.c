@@ -7,11 +7,13 @@ void vil_run_fill(const vil_operation *o, uint64_t bits, uint32_t source_dtype) 
   uint8_t element[8], room[8];
   uint32_t bytes = vil_dtype_bytes(o->d.dtype);
   vil_cast_row(element, o->d.dtype, &bits, source_dtype, 1, 0, room);
-  for (uint32_t i = 0; i < o->d.valid_rows; i++) {
-    uint8_t *row = (uint8_t *)o->d.data + (uint64_t)i * o->d.columns * bytes;
-    for (uint32_t j = 0; j < o->d.valid_columns; j++)
-      memcpy(row + (uint64_t)j * bytes, element, bytes);
-  }
+  uint64_t pitch = (uint64_t)o->d.columns * bytes, row_bytes = (uint64_t)o->d.valid_columns * bytes;
+  uint8_t *first = o->d.data;
+  if (o->d.valid_rows == 0 || row_bytes == 0) return;
+  memcpy(first, element, bytes);
+  for (uint64_t done = bytes; done < row_bytes; done *= 2)  // Doubles what is there.
+    memcpy(first + done, first, row_bytes - done < done ? row_bytes - done : done);
+  for (uint32_t i = 1; i < o->d.valid_rows; i++) memcpy(first + i * pitch, first, row_bytes);
 }
 
 void vil_run_iota(const vil_operation *o) {

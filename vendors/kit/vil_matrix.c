@@ -83,12 +83,7 @@ int32_t vil_run_matrix(vil_arena *arena, const vil_operation *o) {
 }
 
 void vil_run_transpose(const vil_operation *o) {
-  uint32_t bytes = vil_dtype_bytes(o->a.dtype);
-  for (uint32_t i = 0; i < o->a.valid_rows; i++) {
-    const uint8_t *row = row_at(&o->a, i);
-    for (uint32_t j = 0; j < o->a.valid_columns; j++) {
-      memcpy((uint8_t *)o->d.data + ((uint64_t)j * o->d.columns + i) * bytes,
-             row + (uint64_t)j * bytes, bytes);
-    }
-  }
+  int64_t bytes = vil_dtype_bytes(o->a.dtype);
+  vil_copy_area(o->d.data, o->d.columns * bytes, bytes, o->a.data, bytes, o->a.columns * bytes,
+                o->a.valid_columns, o->a.valid_rows, (uint32_t)bytes);
 }
