@@ -171,7 +171,8 @@ def _explicit(flat: Module, target: Target, notes: list[str]) -> Module:
 
     try:
         explicit = import_module("hal.codegen.explicit")
-        turned: Module = explicit.explicit_where_it_pays(flat, target.data)
+        stages = (target.advice.stages if target.advice else None) or explicit.STAGES
+        turned: Module = explicit.explicit_where_it_pays(flat, target.data, stages=stages)
     except HalError as error:
         notes.append(f"the chip runs the flat profile: {error}")
         return flat

@@ -26,9 +26,10 @@ from hal.vil.validator import validate
 if TYPE_CHECKING:
     from hal.hcd import Hcd
 
-__all__ = ["explicit", "explicit_program", "explicit_where_it_pays"]
+__all__ = ["STAGES", "explicit", "explicit_program", "explicit_where_it_pays"]
 
 STAGES = 2
+"""Copies of a tile that lives for one turn, unless a schedule says otherwise."""
 
 
 def explicit(module: Module, hcd: Hcd | dict[str, Any], *, stages: int = STAGES) -> Module:

@@ -10,6 +10,7 @@ import pytest
 
 import hal.codegen
 from hal.ir import parse
+from hal.ir.nodes import Schedule
 from hal.vil.expressions import evaluate
 from hal.vil.module import Module
 from tests.codegen.explicit.port import Chip
@@ -81,3 +82,11 @@ def test_compiled_kernels_are_explicit_without_a_race(chip: Chip, kernel: Any) -
     wanted = chip.run(called_main(compiled.flat), arguments)
     for name, array in wanted.items():
         assert np.array_equal(found[name], array), name
+
+
+@pytest.mark.parametrize(("stages", "copies"), [(1, 1), (2, 2), (3, 3)])
+def test_a_schedule_chooses_the_stages(chip: Chip, stages: int, copies: int) -> None:
+    schedule = Schedule("Product", chip.name, stages=stages)
+    compiled = hal.codegen.compile(KERNELS[0], chip.hcd, sizes=SIZES, schedule=schedule)
+    (program,) = compiled.module.programs
+    assert max(tile.stages for tile in program.tiles) == copies
