@@ -379,8 +379,21 @@ class _Program:
 
     # ---- The end ----
 
+    def _unseen(self) -> None:
+        """Rows whose scores are all −inf: exp(−inf − −inf) is NaN by the kernel's meaning."""
+        scope, p = self.scope, self.scope.p
+        none = scope.tile(dtypes.bool_, self.height, 1)
+        p.bin("eq", none, self.top, scope.constant(float("-inf"), self.kind))
+        unseen = scope.tile(self.kind, self.height, 1)
+        p.sel(unseen, none, scope.constant(float("nan"), self.kind), scope.constant(0.0, self.kind))
+        p.bin("add", self.total, self.total, unseen)
+        p.bin("add", self.sum, self.sum, unseen)
+        scope.release(none)
+        scope.release(unseen)
+
     def _finish(self) -> None:
         scope, found, p = self.scope, self.found, self.scope.p
+        self._unseen()
         self._rows()
         scope.columns(length=1)
         scope.bindings[found.top.target] = self.top
@@ -393,8 +406,26 @@ class _Program:
                 bound = scope.bindings.get(part)
                 tile = bound or scope.value(part, want=self.kind)
                 p.bin(function, self.sum, self.sum, scope.convert(tile, self.kind))
-        scope.store(found.output.target, self.sum)
+        self._results()
         scope.bindings.clear()
+
+    def _results(self) -> None:
+        """The output, and what follows from it element by element."""
+        scope, found = self.scope, self.found
+        if found.stores:
+            scope.store(found.output.target, self.sum)
+        self._bind(found.output.target, self.sum)
+        for statement in found.epilogue:
+            dtype = scope.lowering.array(statement.target.array).dtype
+            tile = scope.value(statement.value, want=dtype)
+            tile = scope.spread(tile, self.height, self.choice.length("wide"))
+            scope.store(statement.target, tile)
+            self._bind(statement.target, tile)
+
+    def _bind(self, target: Access, tile: TileHandle) -> None:
+        """From here on `target` is in this tile, rounded to its array's dtype."""
+        dtype = self.scope.lowering.array(target.array).dtype
+        self.scope.bindings[target] = self.scope.convert(tile, dtype)
 
     def _row_result(self, statement: Assign) -> None:
         """A result of one element a row: bound, and stored where it is kept."""

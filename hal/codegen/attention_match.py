@@ -7,7 +7,8 @@
     O[i, e] += P[i, j] * V[j, e]
 
 f is any elementwise expression (a scale, a mask, a bias); names, batches and the temps between are
-free. Neither S nor P is needed afterwards, so neither has to reach memory.
+free, and the division may come after the second product, in it or before it. Neither S nor P is
+needed afterwards, so neither has to reach memory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hal.codegen import product_epilogue
 from hal.codegen.product_match import Product, find
 from hal.codegen.rows_match import RowGroup, find_rows
 from hal.codegen.rows_walk import walks
@@ -46,6 +48,8 @@ class Attention:
         top, total: Statements of the maximum and of the sum of the exponentials.
         ends: Other statements of one element a row, in order; they may read both.
         output: The second product; `values` is its side without the weights.
+        epilogue: Statements for each element of the output that follow.
+        stores: The output itself is needed in memory.
         batch: Rows that a program holds fixed, outermost first.
         rows: Rows of the tiles.
         column: The index that the weights are summed over.
@@ -66,6 +70,8 @@ class Attention:
     ends: tuple[Assign, ...]
     output: Product
     values: Expr
+    epilogue: tuple[Assign, ...]
+    stores: bool
     batch: tuple[str, ...]
     rows: tuple[str, ...]
     column: str
@@ -77,39 +83,50 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """What the statements between the products compute."""
+    """What the statements between the products compute.
 
-    score: Expr
+    Attributes:
+        power: The exponential.
+        stored: The statement that sets a temp to the weights; None where there is none.
+        normalised: What it sets is divided by the total already.
+    """
+
+    power: Expr
     top: Assign
     total: Assign
     ends: tuple[Assign, ...]
-    weights: Assign
+    stored: Assign | None
     normalised: bool
 
 
 def find_attention(kernel: Kernel, statements: Sequence[Assign]) -> Attention | None:
     """Attention at the head of the statements (lets inlined), or None."""
-    if len(statements) < 5 or kernel.extents:
+    if len(statements) < 4 or find(kernel, statements[0]) is None:
         return None
-    first = find(kernel, statements[0])
     near = frozenset({statements[0].target.array})
-    group = find_rows(kernel, statements[1:], near=near) if first is not None else None
+    group = find_rows(kernel, statements[1:], near=near)
     if group is None or len(group.columns) != 1:
         return None
     place = 1 + len(group.statements)
     if len(statements) <= place:
         return None
-    used = statements[: place + 1]
     raw = _only_access(group, statements[0].target.array)
-    found = _weights(kernel, group, raw) if raw is not None else None
-    if raw is None or found is None or not _are_private(kernel, used, group, found):
+    weights = _weights(kernel, group, raw) if raw is not None else None
+    if raw is None or weights is None:
         return None
     taken = {*group.rows, *group.columns}
-    scores = _scores(kernel, statements[0], raw, taken)
-    output = _output(kernel, used[-1], found.weights.target, taken)
+    places = {raw.array: raw}
+    scores = _renamed_product(kernel, statements[0], raw, statements[0].target, taken)
+    if weights.stored is not None:
+        places[weights.stored.target.array] = weights.stored.target
+    output = _output(kernel, statements[place], places, taken)
     if scores is None or output is None:
         return None
-    return _put_together(kernel, used, group, raw, found, scores, output)
+    epilogue = product_epilogue.find(kernel, output, statements[place + 1 :])
+    used = statements[: place + 1 + len(epilogue.statements)]
+    if not _is_closed(kernel, used, place, weights, raw):
+        return None
+    return _put_together(kernel, used, group, raw, weights, scores, output, epilogue)
 
 
 def _only_access(group: RowGroup, array: str) -> Access | None:
@@ -126,88 +143,105 @@ def _only_access(group: RowGroup, array: str) -> Access | None:
 def _weights(kernel: Kernel, group: RowGroup, raw: Access) -> _Weights | None:
     """Maximum, sum of exponentials and weights among the statements of the group."""
     levels = walks(kernel, group)
-    if len(levels) < 3 or len(levels) > 4:
+    if not 3 <= len(levels) <= 4 or levels[0].after or levels[1].after:
         return None
     tops, totals = levels[1].reductions, levels[2].reductions
     stores = [item for level in levels for item in level.stores]
-    if len(tops) != 1 or len(totals) != 1 or len(stores) != 1 or levels[0].after:
+    later = [item for level in (levels[0], *levels[3:]) for item in level.reductions]
+    if len(tops) != 1 or len(totals) != 1 or len(stores) > 1 or later:
         return None
-    if any(level.reductions for level in levels[3:]) or levels[1].after:
-        return None
-    top, total, weights = tops[0], totals[0], stores[0]
+    top, total = tops[0], totals[0]
     if (top.assignment, total.assignment) != ("max=", "+="):
         return None
     power = Call("exp", (Call("sub", (top.value, top.target)),))
     if total.value != power or raw not in set(accesses(top.value)):
         return None
-    normalised = _weight_kind(weights.value, power, total.target)
+    kinds = [kernel.array(item.target.array).dtype for item in (top, total)]
+    if any(compute_dtype(dtype) != dtype for dtype in kinds):
+        return None
+    stored = stores[0] if stores else None
+    normalised = _is_normalised(stored.value, power, total.target) if stored else False
     if normalised is None:
         return None
-    wide = (top, total, weights)
-    dtypes = [kernel.array(item.target.array).dtype for item in wide[:2]]
-    if any(compute_dtype(dtype) != dtype for dtype in dtypes):
-        return None
     ends = tuple(item for level in levels[2:] for item in level.after)
-    return _Weights(top.value, top, total, ends, weights, normalised)
+    return _Weights(power, top, total, ends, stored, normalised)
 
 
-def _weight_kind(value: Expr, power: Expr, total: Access) -> bool | None:
+def _is_normalised(value: Expr, power: Expr, total: Access) -> bool | None:
     """True: power / total; False: power alone; None: something else."""
-    while isinstance(value, Cast) and value.dtype.is_float:
-        value = value.operand
+    value = _core(value)
     if value == power:
         return False
-    inverse = Call("rcp", (total,))
-    forms = [
-        Call("div", (power, total)),
-        Call("mul", (power, inverse)),
-        Call("mul", (inverse, power)),
-        Call("mul", (power, Call("div", (Const(1), total)))),
-        Call("mul", (Call("div", (Const(1), total)), power)),
-    ]
+    inverses = [Call("rcp", (total,)), Call("div", (Const(1), total))]
+    forms = [Call("div", (power, total))]
+    forms += [Call("mul", pair) for x in inverses for pair in ((power, x), (x, power))]
     return True if value in forms else None
 
 
-def _are_private(kernel: Kernel, used: Sequence[Assign], group: RowGroup, found: _Weights) -> bool:
-    """S and P are temps that no other statement reads or writes."""
+def _core(value: Expr) -> Expr:
+    """The value below conversions to floats."""
+    while isinstance(value, Cast) and value.dtype.is_float:
+        value = value.operand
+    return value
+
+
+def _is_closed(
+    kernel: Kernel, used: Sequence[Assign], place: int, weights: _Weights, raw: Access
+) -> bool:
+    """No other statement needs the scores and weights, and no program what another one writes.
+
+    Args:
+        place: Position of the second product in `used`.
+    """
+    outside = _outside(kernel, used)
+    score = kernel.array(raw.array)
+    private = [score] + ([kernel.array(weights.stored.target.array)] if weights.stored else [])
+    if any(array.role != "temp" or array.name in outside for array in private):
+        return False
+    written = {name for item in used for name in writes_of(item)}
+    ends = {name for item in used[place:] for name in writes_of(item)}
+    before = {name for item in used[: place + 1] for name in reads_of(item)}
+    allowed = {array.name for array in private}
+    allowed |= {weights.top.target.array, weights.total.target.array}
+    products = reads_of(used[0]) | reads_of(used[place])
+    strangers = products & written - allowed
+    return compute_dtype(score.dtype) == score.dtype and not ends & before and not strangers
+
+
+def _outside(kernel: Kernel, used: Sequence[Assign]) -> set[str]:
+    """Arrays that the other statements read or write."""
     inside = {id(item) for item in used}
     others = [item for item in kernel.assigns if id(item) not in inside]
-    outside = {name for item in others for name in reads_of(item) | writes_of(item)}
-    temps = [used[0].target.array, found.weights.target.array]
-    if any(kernel.array(name).role != "temp" or name in outside for name in temps):
-        return False
-    score = kernel.array(used[0].target.array).dtype
-    written = {name for item in used for name in writes_of(item)}
-    loaded = {name for item in (used[0], used[-1]) for name in reads_of(item)}
-    overwritten = used[-1].target.array in {n for item in used for n in reads_of(item)}
-    strangers = loaded & written - set(temps) - {found.total.target.array}
-    return compute_dtype(score) == score and not overwritten and not strangers
+    return {name for item in others for name in reads_of(item) | writes_of(item)}
 
 
-def _scores(kernel: Kernel, item: Assign, raw: Access, taken: set[str]) -> Product | None:
-    """The first product under the names of the group."""
-    names = plain_indices(item.target)
-    to = plain_indices(raw)
-    if names is None or to is None:
+def _output(
+    kernel: Kernel, item: Assign, places: Mapping[str, Access], taken: set[str]
+) -> Product | None:
+    """The second product under the names of the group; it reads scores or weights at one place."""
+    found = {access for access in accesses(item.value) if access.array in places}
+    if len({access.array for access in found}) != len(found) or not found:
         return None
-    return _renamed_product(kernel, item, dict(zip(names, to, strict=True)), taken)
-
-
-def _output(kernel: Kernel, item: Assign, weights: Access, taken: set[str]) -> Product | None:
-    """The second product under the names of the group; it reads the weights once."""
-    found = [access for access in accesses(item.value) if access.array == weights.array]
-    to = plain_indices(weights)
-    names = plain_indices(found[0]) if len(found) == 1 else None
-    if names is None or to is None or found[0].pad is not None:
+    access = next(iter(found))
+    product = _renamed_product(kernel, item, places[access.array], access, taken)
+    if product is None:
         return None
-    return _renamed_product(kernel, item, dict(zip(names, to, strict=True)), taken)
+    renamed = {a for a in accesses(product.statement.value) if a.array in places}
+    return product if all(a == places[a.array] for a in renamed) else None
 
 
 def _renamed_product(
-    kernel: Kernel, item: Assign, names: Mapping[str, str], taken: set[str]
+    kernel: Kernel, item: Assign, to: Access, access: Access, taken: set[str]
 ) -> Product | None:
-    """The product in a statement; indices without a new name get one that is not taken."""
-    new = {name: Index(to) for name, to in names.items()}
+    """The product in a statement, named so that `access` becomes `to`; other indices get new names.
+
+    None where it is no product, or a declared range belongs to one of its names.
+    """
+    names, wanted = plain_indices(access), plain_indices(to)
+    declared = {extent.name for extent in kernel.extents}
+    if names is None or wanted is None or access.pad is not None or declared & mentioned(item):
+        return None
+    new = {name: Index(other) for name, other in zip(names, wanted, strict=True)}
     for name in sorted(mentioned(item) - set(names)):
         new[name] = Index(unused_name(f"{name}_", taken))
     product = find(kernel, rename_statement(item, new))
@@ -222,13 +256,14 @@ def _put_together(
     found: _Weights,
     scores: Product,
     output: Product,
+    epilogue: product_epilogue.Epilogue,
 ) -> Attention | None:
     column = group.columns[0]
     sides = (scores.left, scores.right)
     if (column in indices_of(sides[0])) == (column in indices_of(sides[1])):
         return None
     queries, keys = sides if column in indices_of(sides[1]) else (sides[1], sides[0])
-    values = _values_of(output, found.weights.target)
+    values = _values_of(output, found)
     if values is None or reduced_indices(output.statement) != (column,):
         return None
     batch = tuple(name for name in group.rows if name in indices_of(keys))
@@ -239,14 +274,14 @@ def _put_together(
     wide = tuple(name for name in target if name not in group.rows)
     if not set(group.rows) <= set(target) or not 0 < len(wide) <= 3:
         return None
-    if not (found.normalised or found.total.target in output.divisors):
-        return None
     if any(set(indices_of(part)) - {*group.rows, *wide} for part in _scales(output)):
         return None
-    kept = group.kept - {found.weights.target.array}
+    outside = _outside(kernel, used)
+    written = {name for item in group.statements for name in writes_of(item)}
+    kept = {n for n in written if n in outside or kernel.array(n).role != "temp"}
     if found.normalised:
         output = replace(output, divisors=(*output.divisors, found.total.target))
-    score = _scored(found.score, raw, scores)
+    score = _scored(found.top.value, raw, scores)
     return Attention(
         tuple(used),
         scores,
@@ -259,6 +294,8 @@ def _put_together(
         found.ends,
         output,
         values,
+        epilogue.statements,
+        epilogue.stores or not epilogue.statements,
         batch,
         rows,
         column,
@@ -273,13 +310,11 @@ def _scales(output: Product) -> tuple[Expr, ...]:
     return (*output.factors, *output.divisors)
 
 
-def _values_of(output: Product, weights: Access) -> Expr | None:
+def _values_of(output: Product, found: _Weights) -> Expr | None:
     """The side that is multiplied with the weights as they are."""
+    weights = [found.power] + ([found.stored.target] if found.stored else [])
     for side, other in ((output.left, output.right), (output.right, output.left)):
-        core = side
-        while isinstance(core, Cast) and core.dtype.is_float:
-            core = core.operand
-        if isinstance(core, Access) and core == weights:
+        if _core(side) in weights:
             return other
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from row_programs import check, kernel_of, lowering_of
 
+import hal.ops
 from hal.codegen import attention
 from hal.codegen.attention_match import find_attention
 from hal.codegen.causal import find_causal
@@ -12,6 +13,7 @@ from hal.codegen.choice import Choice
 from hal.codegen.target import Target
 from hal.hcd import load
 from hal.ir import Kernel
+from hal.ir.analysis import inline_lets
 from hal.ir.passes import run as run_passes
 from hal.vil.module import Module
 
@@ -39,6 +41,7 @@ SCORES = {
     "causal": "where(j <= i, S[b,h,i,j] * scale, -inf)",
     "strict": "where(j < i + 3, S[b,h,i,j], -inf)",
     "right-aligned": "where(j <= i + (N - M), S[b,h,i,j] * scale, -inf)",
+    "nothing seen": "where(j < i - 2, S[b,h,i,j], -inf)",
     "window": "where(j <= i and i <= j + 4, S[b,h,i,j] * scale, -inf)",
 }
 OTHER = """
@@ -54,6 +57,22 @@ kernel Weights {
   operation: lse[x] = log(all[x]) + top[x]
   operation: part[x,y] = exp(z[x,y] - top[x]) / all[x]
   operation: result[v,x] += worth[v,y] * part[x,y]
+}
+"""
+LATE = """
+kernel Late {
+  param M, N, D : int
+  scalar f32 scale
+  input: f32[M,D] Q, f32[N,D] K, f32[N,D] V
+  output: f32[M,D] Y, f32[M,D] Z, f32[M] total
+  temp: f32[M,N] score, f32[M] top, f32[M,D] mixed
+  operation: score[i,j] += Q[i,d] * K[j,d]
+  let z = where(j <= i, score[i,j] * scale, -inf)
+  operation: top[i] max= z
+  operation: total[i] += exp(z - top[i])
+  operation: mixed[i,d] += exp(z - top[i]) * V[j,d] * 2
+  operation: Y[i,d] = mixed[i,d] / total[i]
+  operation: Z[i,d] = max(Y[i,d], 0) + Q[i,d]
 }
 """
 
@@ -90,12 +109,24 @@ def test_other_names_orders_and_results(m: int, n: int, d: int, e: int) -> None:
     check(module, kernel, CPU, {"M": m, "N": n, "D": d, "E": e}, {})
 
 
+@pytest.mark.parametrize(("m", "n", "d"), [(9, 21, 8), (4, 3, 5), (0, 3, 2), (3, 0, 2), (5, 6, 9)])
+def test_division_and_more_after_the_second_product(m: int, n: int, d: int) -> None:
+    kernel, module = lowered(LATE)
+    check(module, kernel, CPU, {"M": m, "N": n, "D": d}, {"scale": 0.5})
+
+
+@pytest.mark.parametrize("name", ["attention", "causal_attention", "grouped_attention"])
+def test_the_library_of_operators_is_found(name: str) -> None:
+    kernel = inline_lets(run_passes(hal.ops.get(name)))
+    found = find_attention(kernel, kernel.assigns)
+    assert found is not None
+    assert len(found.originals) == len(kernel.assigns)
+
+
 @pytest.mark.parametrize("text", [PLAIN.replace("SCORE", SCORES["causal"]), OTHER])
 def test_it_is_found_after_the_passes_too(text: str) -> None:
     kernel = kernel_of(text)
     after = run_passes(kernel)
-    from hal.ir.analysis import inline_lets
-
     after = inline_lets(after)
     found = find_attention(after, after.assigns)
     assert found is not None
@@ -112,7 +143,7 @@ def test_scores_and_weights_never_reach_memory() -> None:
     ("old", "new"),
     [
         ("output: f32[B,H,M,D] O", "output: f32[B,H,M,D] O, f32[B,H,M,N] P"),  # weights are wanted
-        ("e[b,h,i,j] / l[b,h,i]", "e[b,h,i,j]"),  # not normalised
+        ("e[b,h,i,j] / l[b,h,i]", "e[b,h,i,j] * l[b,h,i]"),
         ("m[b,h,i] max=", "m[b,h,i] min="),
         ("exp(S[b,h,i,j] - m[b,h,i])", "exp(S[b,h,i,j] * 2 - m[b,h,i])"),
         ("l[b,h,i] += e[b,h,i,j]", "l[b,h,i] += S[b,h,i,j]"),
