@@ -37,6 +37,7 @@ class Emitter:
         self._types: dict[int, DType | None] = {}
         self._tiles: dict[tuple[int, DType | None], TileHandle] = {}
         self._owned: set[int] = set()  # tile indices that may be written over
+        self._loaded: set[int] = set()  # of these, as they came from memory
 
     def run(self, expr: ir.Expr) -> TileHandle:
         """The tile of the whole expression; the caller owns it."""
@@ -172,6 +173,7 @@ class Emitter:
         return self._tiles[key]
 
     def _own(self, tile: TileHandle) -> TileHandle:
+        """Marks a tile as this expression's own."""
         self._owned.add(tile.index)
         return tile
 
@@ -225,6 +227,7 @@ class Emitter:
         tile = scope.load(expr)
         wide = compute_dtype(tile.tile.dtype)
         if wide == tile.tile.dtype:
+            self._loaded.add(tile.index)
             return self._own(tile)
         result = scope.convert(tile, wide)
         scope.release(tile)
@@ -324,7 +327,10 @@ class Emitter:
         return _Operand(wide, None)
 
     def _target(self, dtype: DType, operands: list[_Operand]) -> TileHandle:
-        """Where a result goes: over an operand that nothing else needs, else a tile of its own."""
+        """Where a result goes: over an operand that nothing else needs, else a tile of its own.
+
+        A loaded tile is left alone, so that a chip may read the memory itself in its place.
+        """
         rows = max(operand.tile.tile.rows for operand in operands)
         columns = max(operand.tile.tile.columns for operand in operands)
         for operand in operands:
@@ -334,7 +340,7 @@ class Emitter:
             last = operand.number is None or (
                 self._uses[operand.number] == uses and operand.tile.index in self._owned
             )
-            if same and last:
+            if same and last and operand.tile.index not in self._loaded:
                 return operand.tile
         return self.scope.tile(dtype, rows, columns)
 
