@@ -233,7 +233,7 @@ def _run(
     for array in kernel.arrays_of("output"):
         shape = tuple(max(0, value_of(size, params)) for size in array.shape)
         arrays[array.name] = device.empty(shape, array.dtype)
-    order = [item.name for role in ("input", "inout", "output") for item in kernel.arrays_of(role)]
+    order = [item.name for item in kernel.arrays_of("input", "inout", "output")]
     arguments: list[Any] = [arrays[name] for name in order]
     arguments += [scalars[item.name] for item in kernel.scalars]
     stream = device.stream()

@@ -129,8 +129,7 @@ class Executable:
             "source": source,
             "name": name,
         }
-        self._arrays = self.kernel.arrays_of("input") + self.kernel.arrays_of("inout")
-        self._arrays += self.kernel.arrays_of("output")
+        self._arrays = self.kernel.arrays_of("input", "inout", "output")
         self._count = len(self._arrays)
         self._ready: dict[Any, tuple[Any, tuple[int, ...]]] = {}
 
@@ -138,7 +137,7 @@ class Executable:
         """Enqueues the kernel.
 
         Args:
-            arguments: Arrays in the order input, inout, output, then the scalars.
+            arguments: Arrays but temps in the order of their declarations, then the scalars.
             params: Those that no shape tells.
 
         Raises:
