@@ -156,6 +156,37 @@ def test_a_sum_that_two_engines_change_moves_there_and_back(chip: Chip) -> None:
     assert np.array_equal(found["C"], evaluate(module, "main", {"N": 3, **arrays})["C"])
 
 
+def chained() -> Module:
+    """D = (A · B) · C, where the first product is an operand of the second."""
+    b = Builder()
+    p = b.program("main")
+    buffers = [p.buffer(name, F32, "write" if name == "D" else "read") for name in "ABCD"]
+    tiles = [p.tile(name, F32, SIDE, SIDE) for name in ("a", "b", "first", "c", "d")]
+    for buffer, tile in zip(buffers, (tiles[0], tiles[1], tiles[3]), strict=False):
+        p.load(tile, p.matrix(buffer, SIDE, SIDE))
+    p.mma(tiles[2], tiles[0], tiles[1], init=True)
+    p.mma(tiles[4], tiles[2], tiles[3], init=True)
+    p.store(p.matrix(buffers[3], SIDE, SIDE), tiles[4])
+    b.kernel_of(p, bytes=dict.fromkeys("ABCD", 4 * SIDE * SIDE))
+    return b.module()
+
+
+def test_a_tile_without_a_direct_path_goes_through_near(chip: Chip) -> None:
+    program = turned(chained(), chip.name)
+    ways = {"sim/npu-small": ["vector", "dma_in"], "sim/npu-systolic": ["vector"]}
+    assert [engine for _, _, engine, _ in copies(program)] == ways[chip.name]
+    source = np.random.default_rng(4)
+    arrays = {name: source.integers(-2, 3, (SIDE, SIDE)).astype(np.float32) for name in "ABCD"}
+    found = chip.run(explicit(chained(), chip.hcd), arrays)
+    assert np.array_equal(found["D"], arrays["A"] @ arrays["B"] @ arrays["C"])
+
+
+def test_every_sample_fits_a_chip_whose_operand_spaces_have_no_path_between() -> None:
+    chip = load("huawei/ascend-910b1")
+    for sample in SAMPLES:
+        assert validate(explicit(sample.build(), chip), chip) == []
+
+
 def test_a_type_that_no_copy_moves_is_refused() -> None:
     """The loaded tile of 8-bit floats would have to be in near for STORE and in mma_a for MMA."""
 
