@@ -26,6 +26,7 @@ SUBJECTS = {
     "simulator": "predictions of the timing model",
     "schedule": "the list schedule beside the clock and the closed form",
     "scalesim": "cycles of systolic arrays by the list schedule beside SCALE-Sim",
+    "kernels": "an elementwise chain, softmax, layernorm and attention beside the peers",
     "growth": "cost of one among many: launches, allocations, streams, graph nodes",
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -86,3 +86,51 @@ int32_t limit_copy(void *target, const void *source, uint64_t bytes) {
   memcpy(target, source, bytes);
   return 0;
 }
+
+// relu(2 x + 1) in one pass; where the processor can, whole lines go past the caches.
+static void chain_plain(float *out, const float *x, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    float v = x[i] * 2 + 1;
+    out[i] = v > 0 ? v : 0;
+  }
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+__attribute__((target("avx512f"))) static void chain_512(float *out, const float *x,
+                                                         uint64_t count) {
+  __m512 two = _mm512_set1_ps(2), one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
+  for (uint64_t i = 0; i + 16 <= count; i += 16) {
+    __m512 v = _mm512_fmadd_ps(_mm512_loadu_ps(x + i), two, one);
+    _mm512_stream_ps(out + i, _mm512_max_ps(v, zero));
+  }
+  _mm_sfence();
+}
+
+__attribute__((target("avx2,fma"))) static void chain_256(float *out, const float *x,
+                                                          uint64_t count) {
+  __m256 two = _mm256_set1_ps(2), one = _mm256_set1_ps(1), zero = _mm256_setzero_ps();
+  for (uint64_t i = 0; i + 8 <= count; i += 8) {
+    __m256 v = _mm256_fmadd_ps(_mm256_loadu_ps(x + i), two, one);
+    _mm256_stream_ps(out + i, _mm256_max_ps(v, zero));
+  }
+  _mm_sfence();
+}
+#endif
+
+// `out` is aligned to 64 bytes and `count` a multiple of 16.
+int32_t limit_chain(float *out, const float *x, uint64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    chain_512(out, x, count);
+    return 0;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    chain_256(out, x, count);
+    return 0;
+  }
+#endif
+  chain_plain(out, x, count);
+  return 0;
+}
