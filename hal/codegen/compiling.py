@@ -231,11 +231,13 @@ def _placed(error: CodegenError, kernel: Kernel, source: str, name: str) -> Code
     """The error with the user's place in front, and the line where the text is known."""
     from hal.ir.errors import pointed
 
-    text = error.problem
-    if source and error.span is not None:
-        text = f"{text}\n{pointed(source, error.span)}"
     call = error.call or _place(name or kernel.name, error.span)
-    return CodegenError(text, call=call, next_step=error.next_step, span=error.span)
+    if not source or error.span is None:
+        return CodegenError(error.problem, call=call, next_step=error.next_step, span=error.span)
+    text = error.problem
+    if error.next_step:
+        text = f"{text.rstrip('.')}. {error.next_step}"
+    return CodegenError(f"{text}\n{pointed(source, error.span)}", call=call, span=error.span)
 
 
 def _place(name: str, span: Span | None) -> str:

@@ -12,6 +12,7 @@ from hal.codegen import tier1
 from hal.codegen.errors import CodegenError, Unsuited
 from hal.codegen.lowering import Lowering
 from hal.codegen.target import Target
+from hal.ir.analysis import indices_of
 from hal.ir.nodes import Assign, Kernel
 
 __all__ = ["STRATEGIES", "Group", "choose", "fitting", "lower_group"]
@@ -101,7 +102,13 @@ def fitting(
     """The first choice whose programs are valid on the chip; None, and why, without one."""
     from hal.vil.validator import validate
 
-    for choice in group.choices:
+    advised = getattr(group.module, "HONOURS_ADVICE", False) and _is_advised(group, target)
+    for number, choice in enumerate(group.choices):
+        if advised and number == 1:
+            raise CodegenError(
+                f"the schedule's tiles do not fit {target.name}: {reasons[-1]}",
+                span=None if target.advice is None else target.advice.span,
+            )
         trial = Lowering(kernel, target, started=started)
         try:
             lower_group(trial, group, choice)
@@ -114,3 +121,12 @@ def fitting(
             return choice
         reasons.append("; ".join(f"{p.where}: {p.text}" for p in problems[:3]))
     return None
+
+
+def _is_advised(group: Group, target: Target) -> bool:
+    """True when the user's schedule cuts an index of the group."""
+    if target.advice is None:
+        return False
+    statements = group.match.statements
+    names = {n for s in statements for part in (*s.targets, s.value) for n in indices_of(part)}
+    return any(name in names for name, _ in target.advice.tiles)

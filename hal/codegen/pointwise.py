@@ -26,6 +26,10 @@ from hal.vil.model import Value
 __all__ = ["Match", "candidates", "cost", "lower", "match"]
 
 
+HONOURS_ADVICE = True
+"""The first candidate is what the user's schedule asks for, where it names an index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """One statement without a named call and without a scatter."""

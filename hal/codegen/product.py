@@ -36,6 +36,10 @@ NAME = "product"
 PART = "part of the sum"
 
 
+HONOURS_ADVICE = True
+"""The first candidate is what the user's schedule asks for, where it names an index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A product and what joins it.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hal.codegen import symbolic
+from hal.codegen.errors import CodegenError
 from hal.codegen.target import Target
 from hal.dtypes import DType
 from hal.errors import HalError
@@ -213,7 +214,52 @@ def plans(
             found += _sized(study, columns, rows, sizes)
     found.sort(key=lambda plan: plan.seconds)
     last = _sized(study, (), (), sizes)
-    return [*dict.fromkeys([*found[:15], *last])]
+    return [*dict.fromkeys([*_advised(study, sizes), *found[:15], *last])]
+
+
+def _advised(study: _Study, sizes: Mapping[str, int]) -> Iterator[Plan]:
+    """The plan that the user's schedule asks for, if it names indices of the statement.
+
+    Raises:
+        CodegenError: such a tile does not fit the chip; the message says what does.
+    """
+    advice = study.target.advice
+    given = {name: n for name, n in advice.tiles if name in study.extents} if advice else {}
+    if not given:
+        return
+    columns = [name for name in study.column_indices() if name in given][:1]
+    rows = [name for name in reversed((*study.kept, *study.reduced)) if name in given]
+    rows = [name for name in rows if name not in columns][:1]
+    limits = study.target.limits
+    width = _fitting(study, columns, given, limits.granule_columns, limits.max_columns, "columns")
+    height = _fitting(study, rows, given, limits.granule_rows, limits.max_rows, "rows")
+    widest = max(compute_dtype(d).bytes for d in _dtypes(study))
+    most = min(limits.max_tile_bytes, study.target.near_bytes // 2)
+    if height * width * widest > most:
+        step = f"With {width} columns at most {max(1, most // widest // width)} rows fit."
+        raise _misfit(study, f"a tile of {height * width * widest} bytes", f"{most} bytes", step)
+    used = {*columns, *rows}
+    fixed = tuple(name for name in study.kept if name not in used)
+    loops = tuple(name for name in study.reduced if name not in used)
+    stream = _streams(study, sizes)
+    plan = Plan(fixed, loops, tuple(rows), tuple(columns), height, width, stream=stream)
+    yield _costed(study, plan, sizes)
+
+
+def _fitting(
+    study: _Study, names: list[str], given: Mapping[str, int], granule: int, most: int, what: str
+) -> int:
+    """The advised length of an axis, rounded up to the chip's granule."""
+    length = given[names[0]] if names else 1
+    if length > most:
+        raise _misfit(study, f"a tile of {length} {what} ({names[0]})", f"{most} {what}", "")
+    return length if length <= 1 else min(-(-length // granule) * granule, most)
+
+
+def _misfit(study: _Study, asked: str, most: str, step: str) -> CodegenError:
+    advice = study.target.advice
+    text = f"the schedule asks for {asked}; {study.target.name} takes at most {most}"
+    return CodegenError(text, next_step=step, span=advice.span if advice else None)
 
 
 def _row_choices(study: _Study, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -16,6 +16,10 @@ __all__ = ["Target"]
 NO_LIMIT = 2**31 - 1
 
 
+_KEPT = "_codegen_target"
+"""Where a description keeps its target: they live and die together."""
+
+
 @dataclass(frozen=True)
 class Target:
     """The limits and figures of one chip.
@@ -54,9 +58,16 @@ class Target:
         """
         if isinstance(hcd, Target):
             return hcd
-        limits = Limits.of(hcd)
         if hcd is None:
-            return Target(limits=limits)
+            return Target(limits=Limits())
+        known: Target | None = vars(hcd).get(_KEPT)
+        if known is None:
+            known = vars(hcd)[_KEPT] = Target._read(hcd)
+        return known
+
+    @staticmethod
+    def _read(hcd: Hcd) -> Target:
+        limits = Limits.of(hcd)
         data = hcd.data
         execution = data.get("execution", {})
         most = 2**limits.grid_bits - 1

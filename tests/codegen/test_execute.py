@@ -137,3 +137,33 @@ def test_a_schedule_with_a_space_that_the_chip_lacks_is_refused() -> None:
     program = parse(SCALED + '\nschedule Scaled for "hal/cpu" { space X mma_a }')
     with pytest.raises(CodegenError, match="puts X into mma_a, which hal/cpu lacks; it has"):
         compile_kernel(program.kernels[0], hal.hcd.load("hal/cpu"), schedule=program.schedules[0])
+
+
+def test_tiles_of_a_schedule_are_taken() -> None:
+    text = SCALED + '\nschedule Scaled for "sim/npu-small" { tile i 16, j 100 }'
+    program = parse(text)
+    hcd = hal.hcd.load("sim/npu-small")
+    compiled = compile_kernel(program.kernels[0], hcd, schedule=program.schedules[0])
+    choice = compiled.choices[0].choice
+    assert (choice.height, choice.width) == (16, 104)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "text"),
+    [
+        (
+            "i 1000, j 64",
+            r"asks for a tile of 1000 rows \(i\); sim/npu-small takes at most 256 rows",
+        ),
+        ("i 256, j 256", r"With 256 columns at most 128 rows fit\.\n.*schedule"),
+    ],
+)
+def test_a_tile_that_does_not_fit_is_refused_with_what_does(tiles: str, text: str) -> None:
+    source = SCALED + f'\nschedule Scaled for "sim/npu-small" {{ tile {tiles} }}'
+    program = parse(source)
+    hcd = hal.hcd.load("sim/npu-small")
+    with pytest.raises(CodegenError, match=text) as caught:
+        compile_kernel(
+            program.kernels[0], hcd, schedule=program.schedules[0], source=source, name="s.hal"
+        )
+    assert str(caught.value).startswith("s.hal:8:1: ")
