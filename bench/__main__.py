@@ -27,6 +27,8 @@ SUBJECTS = {
     "schedule": "the list schedule beside the clock and the closed form",
     "scalesim": "cycles of systolic arrays by the list schedule beside SCALE-Sim",
     "kernels": "an elementwise chain, softmax, layernorm and attention beside the peers",
+    "gemm": "matrix products of every size: generated code beside torch and OpenBLAS",
+    "tune": "the best of the tuner's first eight choices beside all choices measured",
     "growth": "cost of one among many: launches, allocations, streams, graph nodes",
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

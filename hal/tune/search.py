@@ -92,7 +92,7 @@ def tune(
         hcd: The chip; the device's own by default.
         sizes: Every param.
         budget_s: Seconds for the whole; half of it at most for forecasts.
-        measured: Choices of a group that are measured.
+        measured: Choices of a group that are measured; 0: none, the forecast decides.
         keep: Write the result where `compile` finds it.
         progress: Told (what is done, steps done, steps in all).
 
@@ -218,6 +218,8 @@ class _Search:
     ) -> list[Candidate]:
         """The first `most` and the default, measured, the fastest first; then the others."""
         assert self.device is not None
+        if most < 1:
+            return ranked
         first = ranked[:most]
         default = next((item for item in ranked if item.choice == self.best[number]), None)
         if default is not None and default not in first:
