@@ -9,6 +9,7 @@ nothing either.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
@@ -33,13 +34,14 @@ class Function:
     """A Python function that runs on devices.
 
     Attributes:
-        name: Of the kernel.
+        name: Of the kernel: the function's, without what the tensor IR does not take.
         body: The Python function.
         domain: Of an operator, as `linear_algebra`; empty for a kernel.
     """
 
     def __init__(self, body: Callable[..., Any], name: str, domain: str = "") -> None:
-        self.body, self.name, self.domain = body, name, domain
+        self.body, self.domain = body, domain
+        self.name = re.sub(r"\W", "", name, flags=re.ASCII).lstrip("0123456789")[:63] or "kernel"
         self._bound: dict[tuple[Any, ...], Bound] = {}
         self._traces: dict[tuple[Any, ...], list[Trace]] = {}
         functools.update_wrapper(self, body)

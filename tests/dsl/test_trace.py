@@ -150,3 +150,8 @@ def test_mistakes_are_told_with_the_line(body: Any, shapes: Any, problem: str) -
 def test_two_operators_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="there is an operator 'softmax' of the domain"):
         hal.operator(domain="mine")(hal.softmax.body)
+
+
+@pytest.mark.parametrize("body", [lambda x: x + 1.0, hal.kernel(name="ß_2")(lambda x: x).body])
+def test_a_function_without_a_plain_name_is_a_kernel_too(body: Any) -> None:
+    assert hal.kernel(body).ir(hal.spec((3,))).name == "lambda"
