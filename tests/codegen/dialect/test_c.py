@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,13 @@ def outcome(case: Case) -> tuple[str, dict[str, Any]]:
 
 
 def check(compiler: Compiler, hcd: hal.hcd.Hcd, case: Case) -> None:
+    check_with(compiler.run, hcd, case)
+
+
+def check_with(run: Callable[..., Any], hcd: hal.hcd.Hcd, case: Case) -> None:
+    """Runs a case by `run(module, kernel, arguments, hcd)` and holds it against the definition."""
     want_status, want = outcome(case)
-    status, got = compiler.run(case.module, case.kernel, case.arguments, hcd)
+    status, got = run(case.module, case.kernel, case.arguments, hcd)
     assert status == want_status
     for name, values in want.items():
         assert same(got[name], values), (name, got[name], values)
