@@ -14,6 +14,7 @@ from hal.errors import HalError, HcdError, PortLoadError, StatusError, UsageErro
 from hal.port import description
 from hal.port.callbacks import port_user
 from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
+from hal.port.libraries import installed_libraries
 from hal.port.loaded import LOCK, c_string
 from hal.port.native import CData, ffi, lib, timeout_ns
 
@@ -268,14 +269,15 @@ def _open_candidate(candidate: Candidate, given: Hcd | None, settings: _Settings
 def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, user: CData) -> CData:
     """Open the library through libhal; its reason becomes the exception's text."""
     assert candidate.path is not None
-    text, lines = ffi.new("char[]", hcd_text), ffi.new("char[]", settings.options)
+    text = ffi.new("char[]", hcd_text)
+    lines = ffi.new("char[]", settings.options + installed_libraries())
     rule = ffi.new("char[]", settings.break_rule)
     desc = ffi.new("hal_open_desc *")
     desc.size = ffi.sizeof("hal_open_desc")
     desc.layers = sum(LAYERS[name] for name in settings.layers)
     desc.hcd_text = text if hcd_text else ffi.NULL
     desc.hcd_bytes = len(hcd_text)
-    desc.options = lines if settings.options else ffi.NULL
+    desc.options = lines
     desc.break_rule = rule if settings.break_rule else ffi.NULL
     desc.log, desc.log_user = lib.hal_python_log, user
     desc.trace, desc.trace_user = lib.hal_python_trace, user

@@ -28,7 +28,13 @@ LAWS = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "sqrt": np.sqrt,
 }  # fmt: skip
-PAIRS = [kinds.split() for kinds in ("rc rc", "r1 rc", "rc 1c", "11 rc", "rc 11", "r1 r1", "1c r1")]
+EXACT = ["add", "sub", "mul", "max", "min", "lt", "le", "eq", "ne"]
+PAIRS = [kinds.split() for kinds in ("r1 rc", "rc 1c", "11 rc", "rc 11", "r1 r1", "1c r1")]
+BINARIES = [
+    (dtype, function, ["rc", "rc"]) for dtype in (*FLOATS, dtypes.i32) for function in EXACT
+]
+BINARIES += [(dtypes.f32, function, pair) for function in ("sub", "max", "lt") for pair in PAIRS]
+BINARIES += [(dtypes.bf16, "mul", pair) for pair in PAIRS]
 ROWS, COLUMNS = 7, 203  # no multiple of any vector
 
 
@@ -82,11 +88,9 @@ def on_both(
     return results[0], results[1]
 
 
-@pytest.mark.parametrize("shapes", PAIRS, ids="-".join)
-@pytest.mark.parametrize("function", ["add", "sub", "mul", "max", "min", "lt", "le", "eq", "ne"])
-@pytest.mark.parametrize("dtype", [*FLOATS, dtypes.i32], ids=lambda d: d.name)
+@pytest.mark.parametrize(("dtype", "function", "shapes"), BINARIES, ids=str)
 def test_exact_functions_of_two_operands_have_the_interpreters_bits(
-    fast: Device, plain: Device, dtype: DType, function: str, shapes: tuple[str, str]
+    fast: Device, plain: Device, dtype: DType, function: str, shapes: list[str]
 ) -> None:
     sides = {"r": ROWS, "c": COLUMNS, "1": 1}
     given = [special(dtype, n, (sides[kind[0]], sides[kind[1]])) for n, kind in enumerate(shapes)]
@@ -103,7 +107,7 @@ def test_exact_functions_of_two_operands_have_the_interpreters_bits(
 
 @pytest.mark.parametrize("function", ["mov", "neg", "abs", "floor", "ceil", "trunc", "round"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-@pytest.mark.parametrize("shape", ["rc", "r1", "1c", "11"])
+@pytest.mark.parametrize("shape", ["rc", "r1"])
 def test_exact_functions_of_one_operand_have_the_interpreters_bits(
     fast: Device, plain: Device, dtype: DType, function: str, shape: str
 ) -> None:
@@ -197,7 +201,7 @@ def test_elementary_functions_keep_their_laws(
     assert found.ratio <= 1, f"{int(np.sum(~found.good))} wrong, as {x[~found.good][:5]}"
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (9, 1), (9, 16), (12, 299)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 300), (9, 1), (12, 299)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("function", ["add", "max", "min", "mul"])
 @pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.f16, dtypes.bf16], ids=lambda d: d.name)

@@ -6,6 +6,8 @@
 //   isa=NAME   HAL_CPU_ISA=NAME   plain, avx2, avx512, amx: kernels of tile operations; default:
 //   the
 //                                 best of this processor; none: the kit's interpreter alone
+//   blas=PATH  HAL_CPU_BLAS=PATH  library of the operator matmul; none: no operator; default: what
+//                                 the host found (library.blas=PATH), else an installed OpenBLAS
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "blas.h"
 #include "kit_tables.h"
 #include "source.h"
 #include "tiles.h"
@@ -44,6 +47,7 @@ static struct {
   char overlay[1024];
   uint64_t memory_bytes;
   uint32_t processors;
+  bool has_blas;
 } machine;
 
 // Reads the value of the first line of a file that starts with `key`; false when there is none.
@@ -139,6 +143,7 @@ static void write_overlay(void) {
   overlay_cache(hcd, "l2", 2);
   overlay_cache(hcd, "l3", 3);
   overlay_products(hcd);
+  overlay("features.library\t%s\n", machine.has_blas ? "true" : "false");
 }
 
 static int32_t start(void) {
@@ -166,6 +171,12 @@ static int32_t start(void) {
   }
   static const vil_hooks hooks = {.tile = cpu_tile, .takes_pitch = 1};
   kit_host_hooks(strcmp(cpu_tiles_name(), "none") == 0 ? NULL : &hooks);
+  char path[1024];
+  const char *library = kit_option("blas", "HAL_CPU_BLAS", path, sizeof(path));
+  if (library == NULL) {
+    library = kit_option("library.blas", NULL, path, sizeof(path));
+  }
+  machine.has_blas = cpu_blas_start(library, threads);
   write_overlay();
   return HAL_OK;
 }
@@ -198,6 +209,9 @@ static const kit_port port = {
     .hooks = {.start = start,
               .device_count = device_count,
               .device_facts = device_facts,
+              .operator_info = cpu_blas_info,
+              .operator_supports = cpu_blas_supports,
+              .operator_run = cpu_blas_run,
               .module_open = cpu_source_open,
               .module_close = cpu_source_close},
 };
@@ -211,7 +225,7 @@ static const hal_stream_table stream_table = {KIT_STREAM, .host_call = kit_strea
 static const hal_event_table event_table = {KIT_EVENT};
 static const hal_module_table module_table = {KIT_MODULE};
 static const hal_launch_table launch_table = {KIT_LAUNCH};
-static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
+static const hal_operator_table operator_table = {KIT_OPERATORS};
 static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
 static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
 static const hal_profile_table profile_table = {KIT_PROFILE};

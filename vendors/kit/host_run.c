@@ -236,7 +236,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-static int32_t run(kit_operation *operation, const vil_hooks *hooks) {
+static int32_t run(kit_device *device, kit_operation *operation, const vil_hooks *hooks) {
   switch (operation->kind) {
     case KIT_COPY_TO_DEVICE:
       if (operation->target.bytes != 0) {
@@ -261,19 +261,21 @@ static int32_t run(kit_operation *operation, const vil_hooks *hooks) {
       return HAL_OK;
     case KIT_LAUNCH:
       return hooks == NULL ? run_launch(operation->launch) : run_alone(operation->launch, hooks);
+    case KIT_OPERATOR:
+      return kit_the_port()->hooks.operator_run(device, operation->launch);
     default:
       return kit_fail(HAL_ERROR_INTERNAL, "the kit gave the port an operation of kind %u",
                       operation->kind);
   }
 }
 
-int32_t kit_host_run_with(kit_operation *operation, const vil_hooks *hooks) {
+static int32_t run_opened(kit_device *device, kit_operation *operation, const vil_hooks *hooks) {
   kit_host_open(&operation->target, true);
   kit_host_open(&operation->source, true);
   for (uint32_t i = 0; i < operation->use_count; ++i) {
     kit_host_open(&operation->uses[i], true);
   }
-  int32_t status = run(operation, hooks);
+  int32_t status = run(device, operation, hooks);
   for (uint32_t i = 0; i < operation->use_count; ++i) {
     kit_host_open(&operation->uses[i], false);
   }
@@ -282,7 +284,10 @@ int32_t kit_host_run_with(kit_operation *operation, const vil_hooks *hooks) {
   return status;
 }
 
+int32_t kit_host_run_with(kit_operation *operation, const vil_hooks *hooks) {
+  return run_opened(NULL, operation, hooks);
+}
+
 int32_t kit_host_run(kit_device *device, kit_operation *operation) {
-  (void)device;
-  return kit_host_run_with(operation, NULL);
+  return run_opened(device, operation, NULL);
 }

@@ -51,6 +51,7 @@ enum {
   KIT_HOST_CALL,  // The kit runs these three itself.
   KIT_RECORD,
   KIT_WAIT,
+  KIT_OPERATOR,
 };
 
 // One operation of a stream. The port's hooks get it; they read it and may set the two times.
@@ -64,7 +65,8 @@ typedef struct kit_operation {
   void *host_target;
   uint8_t pattern[8];
   kit_kernel *kernel;     // Launch.
-  const void *launch;     // Launch: what vil_launch_bind wrote, for vil_launch_run.
+  const void *launch;     // Launch: what vil_launch_bind wrote, for vil_launch_run. Operator: the
+                          // kit_operator.
   const kit_range *uses;  // Launch: the buffers of the arguments.
   uint32_t use_count;
   uint32_t kept;  // Private to the kit, as all that follows but the times.
@@ -79,6 +81,16 @@ typedef struct kit_operation {
   uint32_t planned;  // Virtual clock: the two times are known.
   void *port_data;   // The hook plan's own, from malloc; freed with the operation.
 } kit_operation;
+
+// One use of an operator, as it runs. Inputs come before outputs.
+typedef struct kit_operator {
+  const char *name;
+  uint32_t input_count, output_count, attribute_count;
+  hal_tensor *tensors;
+  void **data;  // First element of each tensor.
+  hal_attribute *attributes;
+  void *workspace;  // NULL: none was asked for.
+} kit_operator;
 
 // What a device is. Texts live until shutdown.
 typedef struct kit_device_facts {
@@ -108,6 +120,13 @@ typedef struct kit_hooks {
   // Thread executor: does one operation to its end, on the stream's thread or, when the stream is
   // idle and the operation short, on the caller's.
   int32_t (*run)(kit_device *device, kit_operation *operation);
+  // Operators of the port's own library; a port whose table is KIT_OPERATORS has all three. `info`
+  // is OUT_OF_RANGE past the last one, `supports` UNSUPPORTED with a reason for what cannot run,
+  // and `run` does one use to its end, on the stream's thread.
+  int32_t (*operator_info)(kit_device *device, uint32_t index, hal_operator_info *out_info);
+  int32_t (*operator_supports)(kit_device *device, const hal_operator_desc *desc,
+                               uint64_t *out_workspace_bytes);
+  int32_t (*operator_run)(kit_device *device, const kit_operator *use);
   // Nanoseconds of the device's clock. NULL: the host's monotonic clock.
   uint64_t (*now_ns)(kit_device *device);
   // A virtual clock: how long the operation takes. NULL: times are real.
@@ -263,6 +282,12 @@ int32_t kit_module_get_kernel(hal_module module, const char *name, hal_kernel *o
 int32_t kit_module_kernel_info(hal_kernel kernel, uint32_t key, int64_t *out_value);
 
 int32_t kit_launch_launch(hal_stream stream, hal_kernel kernel, const hal_launch_desc *desc);
+
+int32_t kit_operator_enumerate(hal_device device, uint32_t index, hal_operator_info *out_info);
+int32_t kit_operator_supports(hal_device device, const hal_operator_desc *desc,
+                              uint64_t *out_workspace_bytes);
+int32_t kit_operator_run(hal_stream stream, const hal_operator_desc *desc,
+                         const hal_memory_ref *workspace);
 
 int32_t kit_profile_clock(hal_device device, hal_clock *out_clock);
 int32_t kit_profile_start(hal_device device, uint32_t mask);

@@ -66,6 +66,12 @@
   .size = sizeof(hal_launch_table),         \
   .launch = kit_launch_launch
 
+#define KIT_OPERATORS                       \
+  .size = sizeof(hal_operator_table),       \
+  .enumerate = kit_operator_enumerate,      \
+  .supports = kit_operator_supports,        \
+  .run = kit_operator_run
+
 #define KIT_PROFILE                         \
   .size = sizeof(hal_profile_table),        \
   .clock = kit_profile_clock,               \

@@ -6,6 +6,7 @@
 uint32_t kit_profile_kind(uint32_t kind) {
   switch (kind) {
     case KIT_LAUNCH:
+    case KIT_OPERATOR:
       return HAL_PROFILE_LAUNCH;
     case KIT_FILL:
       return HAL_PROFILE_FILL;

@@ -1,0 +1,22 @@
+// A BLAS of two functions, slow and right: what the port's operator is tested with.
+#include <stdint.h>
+
+enum { TRANSPOSED = 112 };
+
+#define DEFINE_GEMM(name, type)                                                                \
+  void name(int order, int turn_a, int turn_b, int m, int n, int k, type alpha, const type *a, \
+            int a_pitch, const type *b, int b_pitch, type beta, type *c, int c_pitch) {        \
+    (void)order;                                                                               \
+    for (int64_t i = 0; i < m; ++i) {                                                          \
+      for (int64_t j = 0; j < n; ++j) {                                                        \
+        type sum = 0;                                                                          \
+        for (int64_t l = 0; l < k; ++l)                                                        \
+          sum += (turn_a == TRANSPOSED ? a[l * a_pitch + i] : a[i * a_pitch + l]) *            \
+                 (turn_b == TRANSPOSED ? b[j * b_pitch + l] : b[l * b_pitch + j]);             \
+        type before = beta == 0 ? 0 : beta * c[i * c_pitch + j];                               \
+        c[i * c_pitch + j] = alpha * sum + before;                                             \
+      }                                                                                        \
+    }                                                                                          \
+  }
+DEFINE_GEMM(scipy_cblas_sgemm, float)
+DEFINE_GEMM(scipy_cblas_dgemm, double)

@@ -1,0 +1,205 @@
+"""The operator matmul of the cpu port, by a BLAS that the tests bring."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hal
+from hal.testing import raw
+from hal.testing.abi import Status
+from hal.testing.rig import Rig
+from hal.testing.target import find
+
+SOURCE = Path(__file__).with_name("plain_blas.c")
+NUMBERS = {"f32": 1, "f64": 4}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled BLAS of the tests."""
+    path = tmp_path_factory.mktemp("blas") / "libplain_blas.so"
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    subprocess.run([*compiler, "-O1", "-shared", "-fPIC", "-o", path, SOURCE], check=True)
+    return path
+
+
+def open_rig(monkeypatch: pytest.MonkeyPatch, blas: str) -> Rig:
+    """A device of the port without layers, with this library."""
+    monkeypatch.setenv("HAL_CPU_BLAS", blas)
+    port = raw.open(find("cpu"))
+    out = port.out("hal_device")
+    port.ok("device.open", 0, out)
+    return Rig(port, int(out[0]))
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch, library: Path) -> Iterator[Rig]:
+    """A device that offers matmul."""
+    rig = open_rig(monkeypatch, str(library))
+    yield rig
+    rig.raw.close()
+
+
+def tensor(rig: Rig, array: NDArray[Any]) -> dict[str, Any]:
+    """A tensor of a new buffer that holds the array with its own strides."""
+    base = array if array.base is None else array.base
+    memory = rig.memory(base.nbytes)
+    rig.upload(memory, np.ascontiguousarray(base))
+    return {
+        "ref": {"memory": memory, "offset_bytes": 0, "bytes": base.nbytes},
+        "dtype": {"float32": 1, "float64": 4, "int32": 7}[str(array.dtype)],
+        "rank": array.ndim,
+        "shape": [*array.shape, *[0] * (5 - array.ndim)],
+        "strides": [*(s // array.itemsize for s in array.strides), *[0] * (5 - array.ndim)],
+    }
+
+
+def desc_of(
+    rig: Rig, tensors: list[dict[str, Any]], *, name: str = "matmul", **attributes: float
+) -> Any:
+    """A descriptor; the last tensor is the output."""
+    ffi, keep = rig.raw.ffi, rig.raw.keep
+    inputs = keep(ffi.new("hal_tensor[]", tensors[:-1]))
+    outputs = keep(ffi.new("hal_tensor[]", tensors[-1:]))
+    settings = keep(ffi.new("hal_attribute[]", len(attributes) or 1))
+    for setting, (key, value) in zip(settings, attributes.items(), strict=False):
+        setting.name = keep(ffi.new("char[]", key.encode()))
+        setting.kind, setting.bits = 2, int(np.float64(value).view(np.uint64))
+    desc = rig.raw.new(
+        "operator_desc",
+        input_count=len(tensors) - 1,
+        output_count=1,
+        inputs=inputs,
+        outputs=outputs,
+        attribute_count=len(attributes),
+        attributes=settings,
+    )
+    desc.name = keep(ffi.new("char[]", name.encode()))
+    return desc
+
+
+def run(rig: Rig, arrays: list[NDArray[Any]], **attributes: float) -> NDArray[Any]:
+    """The output after the operator has run."""
+    tensors, stream = [tensor(rig, array) for array in arrays], rig.stream()
+    out = arrays[-1]
+    rig.raw.ok("operator.run", stream, desc_of(rig, tensors, **attributes), rig.raw.NULL)
+    rig.wait(stream)
+    data = rig.download(tensors[-1]["ref"]["memory"], out.nbytes)
+    return np.frombuffer(data, out.dtype).reshape(out.shape)
+
+
+def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> NDArray[Any]:
+    """Whole numbers, so that sums are exact."""
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
+
+
+def test_the_port_names_one_operator_and_its_types(rig: Rig) -> None:
+    info = rig.raw.new("operator_info")
+    rig.raw.ok("operator.enumerate", rig.device, 0, info)
+    assert rig.raw.ffi.string(info.name) == b"matmul"
+    assert info.dtype_mask == 1 << NUMBERS["f32"] | 1 << NUMBERS["f64"]
+    status = rig.raw.call("operator.enumerate", rig.device, 1, rig.raw.new("operator_info"))
+    assert status == Status.OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_matrices_and_their_transposes(
+    rig: Rig, dtype: str, turned: tuple[bool, bool]
+) -> None:
+    a = numbers((7, 5), dtype, 1) if turned[0] else numbers((5, 7), dtype, 1)
+    b = numbers((9, 7), dtype, 2) if turned[1] else numbers((7, 9), dtype, 2)
+    a, b = a.T if turned[0] else a, b.T if turned[1] else b
+    got = run(rig, [a, b, np.zeros((5, 9), dtype)])
+    assert np.array_equal(got, a @ b)
+
+
+def test_batches_alpha_and_beta(rig: Rig) -> None:
+    a, b, c = (numbers(shape, "float32", 3) for shape in ((4, 5, 6), (4, 6, 3), (4, 5, 3)))
+    assert np.array_equal(run(rig, [a, b, c], alpha=2.0, beta=-1.0), 2 * (a @ b) - c)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 5, 1)], ids=str)
+def test_empty_and_thin_products(rig: Rig, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b, out = np.ones((m, k), "f4"), np.ones((k, n), "f4"), np.full((m, n), 5, "f4")
+    tensors = [tensor(rig, x) if x.size else empty(rig, x) for x in (a, b, out)]
+    stream = rig.stream()
+    rig.raw.ok("operator.run", stream, desc_of(rig, tensors), rig.raw.NULL)
+    rig.wait(stream)
+    got = rig.download(tensors[2]["ref"]["memory"], out.nbytes)
+    assert np.array_equal(np.frombuffer(got, "f4").reshape(m, n), a @ b)
+
+
+def empty(rig: Rig, array: NDArray[Any]) -> dict[str, Any]:
+    """A tensor without elements in a buffer of some bytes."""
+    found = tensor(rig, np.zeros(1, array.dtype))
+    shape = [*array.shape, *[0] * (5 - array.ndim)]
+    return found | {
+        "rank": array.ndim,
+        "shape": shape,
+        "strides": [array.shape[1] or 1, 1, 0, 0, 0],
+    }
+
+
+@pytest.mark.parametrize("wrong", ["name", "types", "shapes", "strides", "attribute", "count"])
+def test_what_the_library_lacks_is_unsupported(rig: Rig, wrong: str) -> None:
+    a, b, c = numbers((4, 5), "float32", 4), numbers((5, 6), "float32", 5), np.zeros((4, 6), "f4")
+    tensors = [tensor(rig, x) for x in (a, b, c)]
+    attributes, name = ({"gamma": 1.0} if wrong == "attribute" else {}), "matmul"
+    if wrong == "name":
+        name = "softmax"
+    elif wrong == "types":
+        tensors[0]["dtype"] = 7
+    elif wrong == "shapes":
+        tensors[2]["shape"][1] = 5
+    elif wrong == "strides":
+        tensors[0]["strides"][:2] = [2, 2]
+    elif wrong == "count":
+        tensors = tensors[1:]
+    desc, out = desc_of(rig, tensors, name=name, **attributes), rig.raw.out("uint64_t")
+    assert rig.raw.call("operator.supports", rig.device, desc, out) == Status.UNSUPPORTED
+    status = rig.raw.call("operator.run", rig.stream(), desc, rig.raw.NULL)
+    assert status == Status.UNSUPPORTED
+
+
+def test_a_tensor_beyond_its_range_is_refused(rig: Rig) -> None:
+    arrays = numbers((4, 5), "float32", 6), numbers((5, 6), "float32", 7), np.zeros((4, 6), "f4")
+    tensors = [tensor(rig, array) for array in arrays]
+    tensors[1]["ref"]["bytes"] -= 4
+    status = rig.raw.call("operator.run", rig.stream(), desc_of(rig, tensors), rig.raw.NULL)
+    assert status == Status.OUT_OF_RANGE
+
+
+def test_without_a_library_there_is_no_operator_and_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = open_rig(monkeypatch, "none")
+    try:
+        status = rig.raw.call("operator.enumerate", rig.device, 0, rig.raw.new("operator_info"))
+        assert status == Status.OUT_OF_RANGE
+        tensors = [tensor(rig, np.ones((2, 2), "f4")) for _ in range(3)]
+        desc, out = desc_of(rig, tensors), rig.raw.out("uint64_t")
+        assert rig.raw.call("operator.supports", rig.device, desc, out) == Status.UNSUPPORTED
+        assert "scipy-openblas32" in rig.raw.error()[2]
+    finally:
+        rig.raw.close()
+
+
+def test_the_description_says_whether_there_is_a_library(
+    monkeypatch: pytest.MonkeyPatch, library: Path
+) -> None:
+    found = []
+    for path in (str(library), "none"):
+        with hal.load_port("cpu", options={"blas": path}).device(0) as device:
+            found.append(device.hcd.get("features.library"))
+    assert found == [True, False]
