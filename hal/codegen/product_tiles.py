@@ -31,6 +31,12 @@ NOMINAL = 512
 """Length of a param that nobody gave."""
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 MAX_PARTS = 8
+EQUAL = 0.005
+"""Times that differ by less count as equal."""
+TAIL = 0.25
+"""Share of a program that the last workers wait for where programs are unequal."""
+NEAR_FACTOR = 4.0
+"""How much faster the near space is than the way from memory into it."""
 LEAST = 16
 """No tile is shorter where the matrix is longer."""
 SPACES = ("mma_a", "mma_b", "acc")
@@ -227,7 +233,8 @@ def _fits(
     ):
         fits &= elements * max(dtype.bytes, memory.bytes) <= machine.limits.max_tile_bytes
         place, _ = machine.capacity(space)
-        used[place] = used.get(place, 0 * r) + _whole(elements * dtype.bytes)
+        copies = 2 if machine.limits.explicit and space != "acc" else 1  # One loads meanwhile.
+        used[place] = used.get(place, 0 * r) + copies * _whole(elements * dtype.bytes)
         if memory != dtype:
             used["near"] = used["near"] + _whole(elements * memory.bytes)
     for space, size in used.items():
@@ -250,9 +257,11 @@ def seconds(machine: Machine, problem: Problem, found: Grid) -> Lengths:
     whole = np.floor(m / r) * np.floor(n / c) * batch * split
     programs = np.ceil(m / r) * np.ceil(n / c) * batch * split
     share = m * n / (np.ceil(m / r) * np.ceil(n / c) * np.minimum(r, m) * np.minimum(c, n))
+    even = whole == programs
+    tail = np.where(even, 0.0, TAIL * full * (1 - 1 / machine.workers))
     busy = np.maximum(
         np.ceil(np.maximum(whole, 1) / machine.workers) * full,
-        programs * full * share / machine.workers,
+        programs * full * share / machine.workers + tail,
     )
     total = machine.launch_s + np.maximum(busy, _memory_s(machine, problem, r, c, split))
     summed = 4 * m * n * batch * (split + 1) / (machine.memory_bytes_per_s)
@@ -273,8 +282,9 @@ def _program_s(
         multiply = folds * (machine.fill_s + r * shape[1] * shape[2] / rate)
     else:
         multiply = machine.fill_s + padded[0] * padded[1] * padded[2] / rate
-    if "acc" not in machine.limits.spaces:  # The sums move between memory and unit each step.
-        multiply = multiply + 8 * r * c / (4 * machine.load_bytes_per_s)
+    if "acc" not in machine.limits.spaces:  # Sums and operands pass between near and the unit.
+        passed = 8 * r * c + d * (r * problem.left_dtype.bytes + c * problem.right_dtype.bytes)
+        multiply = multiply + passed / (NEAR_FACTOR * machine.load_bytes_per_s)
     lanes = machine.lanes_per_s
     load = (
         2 * machine.setup_s
@@ -330,7 +340,8 @@ def best(
     """The `most` choices with the least predicted time (−1: all), the fastest first."""
     found = grid(product, machine, problem, temps=temps)
     times = seconds(machine, problem, found)
-    order = np.argsort(times, kind="stable")
+    near = np.floor(np.log(np.maximum(times, 1e-12)) / EQUAL)  # The deeper step of equal ones.
+    order = np.lexsort((times, -found.depth, near))
     order = order if most < 0 else order[:most]
     return [Ranked(found.choice(int(i)), float(times[i])) for i in order]
 

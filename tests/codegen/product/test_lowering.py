@@ -10,6 +10,7 @@ import pytest
 from product_running import SMALL, check, run, tile
 
 import hal
+from hal import codegen, ir
 from hal.codegen.choice import Choice
 
 Whole = Callable[..., np.ndarray[Any, Any]]
@@ -227,3 +228,15 @@ def test_what_the_product_does_not_reach_starts_at_zero(
     text = F32.replace("output: f32[M,N] C", "output: f32[M+2,N] C").replace("C[i,j]", "C[i+1,j]")
     arrays = {"A": whole(17, 23), "B": whole(23, 19)}
     check(device, text, {"M": 17, "N": 19, "K": 23}, arrays, choice)
+
+
+def test_a_schedule_sets_tiles_order_and_parts(device: hal.Device, whole: Whole) -> None:
+    text = F32 + ' schedule product for "" { tile j 32, i 8, k 24; split k 2 }'
+    program = ir.parse(text)
+    kernel = program.kernels[0]
+    sizes = {"M": 19, "N": 70, "K": 61}
+    made = codegen.compile(kernel, device.hcd, sizes=sizes, schedule=program.schedules[0])
+    assert made.choices[0].choice == tile(8, 32, 24, 2, "rows")
+    arrays = {"A": whole(19, 61), "B": whole(61, 70)}
+    got = run(device, F32, sizes, arrays, made.choices[0].choice)
+    np.testing.assert_array_equal(got["C"], arrays["A"] @ arrays["B"])
