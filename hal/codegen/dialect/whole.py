@@ -17,6 +17,8 @@ from hal.vil.model import Instruction, TileRef
 
 __all__ = ["fold_arg", "fold_rows", "multiply", "scan", "top", "transpose"]
 
+_PANEL_ROWS = 256  # Rows of b at a time: a panel of a few vectors stays in the first cache.
+
 
 def _dtype(scope: Scope, reference: TileRef | None) -> DType:
     assert reference is not None
@@ -250,28 +252,41 @@ class _Product:
                 self._plain("0", self.rows, "0", self.columns)
             return
         m, n, _ = self.instr.shape
-        a, b, d = self.pointers
-        wide_a, wide_b, wide_d = self.widths
         whole_rows = scope.extent(f"{self.rows} / {m} * {m}", 1 << 20)
         whole_columns = scope.extent(f"{self.columns} / {n} * {n}", 1 << 20)
-        loops = (
-            f"for (i64 j = 0; j < {whole_columns}; j += {n})",
-            f"for (i64 i = 0; i < {whole_rows}; i += {m})",
-        )
-        with scope.block(loops[0]), scope.block(loops[1]):
-            text = self.instr.fill(
-                a=f"({a} + i * {wide_a})",
-                b=f"({b} + j)",
-                acc=f"({d} + i * {wide_d} + j)",
-                lda=wide_a,
-                ldb=wide_b,
-                ldacc=wide_d,
-                k=self.inner,
-                init=int(self.init),
-            )
-            scope.add(*text.strip().splitlines())
+        self._panels(whole_rows, whole_columns)
         self._plain("0", whole_rows, whole_columns, self.columns)
         self._plain(whole_rows, self.rows, "0", self.columns)
+
+    def _panels(self, rows: str, columns: str) -> None:
+        """The template over all of its whole steps; columns of b are copied side by side first."""
+        scope = self.scope
+        assert self.instr is not None
+        m, n, _ = self.instr.shape
+        a, b, d = self.pointers
+        wide_a, wide_b, wide_d = self.widths
+        kind = scope.language.stored(self.types[1])
+        panel = scope.fresh("panel")
+        scope.add(f"{kind} {panel}[{_PANEL_ROWS * n}];")
+        with scope.block(f"for (i64 k = 0; k == 0 || k < {self.inner}; k += {_PANEL_ROWS})"):
+            left = f"{self.inner} - k"
+            scope.add(f"const i64 part = {left} < {_PANEL_ROWS} ? {left} : {_PANEL_ROWS};")
+            with scope.block(f"for (i64 j = 0; j < {columns}; j += {n})"):
+                with scope.block("for (i64 p = 0; p < part; ++p)"):
+                    copied = f"{panel}[p * {n} + n] = {b}[(k + p) * {wide_b} + j + n];"
+                    scope.add(f"for (i64 n = 0; n < {n}; ++n) {copied}")
+                with scope.block(f"for (i64 i = 0; i < {rows}; i += {m})"):
+                    text = self.instr.fill(
+                        a=f"({a} + i * {wide_a} + k)",
+                        b=panel,
+                        acc=f"({d} + i * {wide_d} + j)",
+                        lda=wide_a,
+                        ldb=n,
+                        ldacc=wide_d,
+                        k="part",
+                        init="k == 0" if self.init else "0",
+                    )
+                    scope.add(*text.strip().splitlines())
 
     def _sum(self, left: str, right: str, total: str) -> str:
         """`total` plus a product of two widened elements."""
