@@ -39,6 +39,10 @@ __all__ = ["NAME", "Match", "candidates", "cost", "lower", "match"]
 NAME = "attention"
 USUAL = {"inner": 128, "wide": 128, "column": 1024, "rows": 1024, "batch": 16}
 INSTRUCTION_S = 5e-8
+SUMS = 24
+"""Depth of a product whose multiply-adds take as long as its sums to load and store."""
+PACKED = 16
+"""Simple operations that turning and packing one element of keys or values takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +150,14 @@ def cost(match: Match, choice: Choice, target: Target, sizes: Mapping[str, int])
     types = [(p.left_dtype, p.right_dtype) for p in (found.scores, found.output)]
     rates = [target.macs_per_s(*pair) for pair in types]
     lanes = target.elements_per_s("add", dtypes.f32) or 1e9
-    macs = sum(
-        scores * depth / (rate or lanes / 2)
-        for depth, rate in zip((choice.length("inner"), choice.length("wide")), rates, strict=True)
-    )
+    inner, wide = choice.length("inner"), choice.length("wide")
+    # A product loads and stores its sums once for each turn of its inner axis.
+    macs = scores * inner * (1 + SUMS / inner) / (rates[0] or lanes / 2)
+    macs += scores * wide * (1 + SUMS / column) / (rates[1] or lanes / 2)
     work = scores * (operations_of(found.score) + 16) / lanes
-    rescaled = 3 * used * rows * steps * choice.length("wide") / lanes
-    moved = used * steps * column * (choice.length("inner") + choice.length("wide")) * 4
-    transfer = moved * 2 / (lanes * 4)
-    slow = 1.0 if _tile_bytes(choice) <= target.cache_bytes // 2 else 1.3
+    rescaled = 3 * used * rows * steps * wide / lanes
+    transfer = PACKED * used * steps * column * (inner + wide) / lanes
+    slow = 1 + 0.1 * max(0.0, _tile_bytes(choice) / target.cache_bytes - 1)
     issue = used * steps * (24 + operations_of(found.score)) * INSTRUCTION_S / target.workers
     return target.launch_s + slow * (macs + work + rescaled + transfer) + issue
 
