@@ -26,7 +26,7 @@ FLOORS = {
     | {"module", "profile", "collective", "device", "loading"},
     4: {"ir", "vil", "ops", "sim"},
     5: {"dsl", "codegen", "tune", "trace", "testing", "parallel"},
-    6: {"certify", "convert", "migrate", "cli"},
+    6: {"certify", "convert", "migrate", "portkit", "cli"},
 }
 FLOOR = {module: floor for floor, modules in FLOORS.items() for module in modules}
 STANDS_ON = {floor: set(range(1, floor + 1)) for floor in FLOORS} | {4: {1, 2, 4}}
@@ -166,7 +166,8 @@ def test_every_package_that_is_imported_is_declared_and_locked() -> None:
     lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
     names = {re.split(r"[>=\[]", line)[0].lower() for line in lines}
     locked = (ROOT / "requirements.lock").read_text(encoding="utf-8").lower().splitlines()
-    known = {"pyyaml": "yaml", "scikit-build-core": "scikit_build_core"}
+    known = {"pyyaml": "yaml", "pyelftools": "elftools"}
+    known |= {"scikit-build-core": "scikit_build_core"}
     declared = {known.get(name, name) for name in names & {line.split("==")[0] for line in locked}}
     own = {path.stem for path in files(".py")} | {"hal", "tests", "bench", "_pytest"}
     wrong = set()

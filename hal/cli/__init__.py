@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "hcd": ("hal.cli.hcd:command", "Check, show, resolve and compare chip descriptions."),
     "info": ("hal.cli.info:command", "Show what one device can do, and how."),
     "paths": ("hal.cli.paths:command", "Print where headers, libraries and data lie."),
-    "port": ("hal.cli.port:command", "Start a new port."),
+    "port": ("hal.cli.port:command", "Start a port, build, check, measure and pack it."),
     "ports": ("hal.cli.ports:command", "List the ports and why each did or did not load."),
     "repro": ("hal.cli.repro:command", "Run one certification case again, alone."),
     "run": ("hal.cli.run:command", "Run a kernel text on a device and check what it computes."),

@@ -1,4 +1,4 @@
-"""`hal port new`: the start of a port, in one folder that needs nothing else."""
+"""`hal port`: a port from the first file to the package. `new` is here, the rest beside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from hal import _paths
+from hal.cli.port_size import size
 from hal.errors import UsageError
 
 PLACEHOLDER = "template"
@@ -17,7 +18,10 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 @click.group("port")
 def command() -> None:
-    """Start a new port."""
+    """Make a port: start it, build it, check it, measure it, pack it."""
+
+
+command.add_command(size)
 
 
 @command.command("new")
