@@ -28,6 +28,7 @@ SUBJECTS = {
     "scalesim": "cycles of systolic arrays by the list schedule beside SCALE-Sim",
     "kernels": "an elementwise chain, softmax, layernorm and attention beside the peers",
     "gemm": "matrix products of every size: generated code beside torch and OpenBLAS",
+    "compile": "VIL through the C dialect: cold, kept, and beside the interpreter",
     "tune": "the best of the tuner's first eight choices beside all choices measured",
     "growth": "cost of one among many: launches, allocations, streams, graph nodes",
 }
