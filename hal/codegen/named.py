@@ -19,8 +19,7 @@ from hal.codegen.named_walk import Match, Plan, is_mixed, plans, renamed, value_
 from hal.codegen.parts import free_index, lower_statements, new_array
 from hal.codegen.shapes import size_of, statement_bytes
 from hal.codegen.target import Target
-from hal.ir.analysis import dtype_of, index_extents
-from hal.ir.named import concat_extents
+from hal.ir.analysis import concat_extents, dtype_of, index_extents
 from hal.ir.nodes import Access, Assign, Call, Const, Expr, Extent, Index, Kernel, NamedCall
 
 __all__ = ["candidates", "cost", "lower", "match"]
