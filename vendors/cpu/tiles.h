@@ -15,7 +15,7 @@
 // The left matrix of a product is packed in rows of CPU_ROW_BYTES, of which the first
 // CPU_DEPTH_BYTES hold values. The pitch is an odd number of cache lines, so that the rows of a
 // block do not meet in one set of the first-level cache.
-enum { CPU_DEPTH_BYTES = 1024, CPU_ROW_BYTES = 1088 };
+enum { CPU_DEPTH_BYTES = 2048, CPU_ROW_BYTES = 2112 };
 
 // One way to multiply. Products of packed values are added up in blocks of rows × columns.
 //

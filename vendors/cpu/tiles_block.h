@@ -68,7 +68,8 @@ static void KERNEL(const void *left, const void *right, int64_t line, uint32_t d
     ROWS(3)
     ROWS(4)
     ROWS(5)
-    ROWS(6) ROWS(7)
+    ROWS(6)
+    ROWS(7)
 #if BLOCK_ROWS > 8
         ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13)
 #endif

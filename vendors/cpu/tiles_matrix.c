@@ -7,8 +7,8 @@
 #include "vil_launch.h"
 
 enum {
-  LEFT_ROWS = 224,      // Rows of the left matrix that are packed at once: 238 KiB.
-  RIGHT_COLUMNS = 1024  // Columns of the right one: 1 MiB of f32.
+  LEFT_ROWS = 112,     // Rows of the left matrix that are packed at once: 231 KiB.
+  RIGHT_COLUMNS = 512  // Columns of the right one: 1 MiB.
 };
 
 typedef struct view {
