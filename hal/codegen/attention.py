@@ -146,6 +146,9 @@ def cost(match: Match, choice: Choice, target: Target, sizes: Mapping[str, int])
     blocks = lengths["batch"] * -(-lengths["rows"] // rows)
     steps = -(-lengths["column"] // column)
     used = -(-blocks // target.workers) * target.workers  # the last round may leave workers idle
+    if find_causal(found.score, found.rows, found.column) is not None:
+        seen = 0.5 + 0.5 * (rows + column) / max(lengths["column"], 1)
+        steps = max(1, round(steps * min(1.0, seen)))
     scores = used * rows * steps * column
     types = [(p.left_dtype, p.right_dtype) for p in (found.scores, found.output)]
     rates = [target.macs_per_s(*pair) for pair in types]

@@ -156,7 +156,7 @@ def check(
         if value.dtype.kind == "i":
             np.testing.assert_array_equal(got[name], value, err_msg=name)
             continue
-        loose = 2e-3 if value.dtype.itemsize == 2 else tolerance
+        loose = max(2e-3, tolerance) if value.dtype.itemsize == 2 else tolerance
         np.testing.assert_allclose(
             got[name].astype(np.float64), value.astype(np.float64), rtol=loose, atol=loose,
             err_msg=name,

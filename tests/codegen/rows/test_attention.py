@@ -6,6 +6,7 @@ import pytest
 from row_programs import check, kernel_of, lowering_of
 
 import hal.ops
+from hal import dtypes
 from hal.codegen import attention
 from hal.codegen.attention_match import find_attention
 from hal.codegen.causal import find_causal
@@ -113,6 +114,19 @@ def test_other_names_orders_and_results(m: int, n: int, d: int, e: int) -> None:
 def test_division_and_more_after_the_second_product(m: int, n: int, d: int) -> None:
     kernel, module = lowered(LATE)
     check(module, kernel, CPU, {"M": m, "N": n, "D": d}, {"scale": 0.5})
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("score", ["scaled", "causal"])
+def test_storage_in_16_bits(dtype: str, score: str) -> None:
+    before = kernel_of(PLAIN.replace("SCORE", SCORES[score]))
+    kernel = inline_lets(run_passes(before, dtype=dtypes.by_name(dtype)))
+    match = attention.match(kernel, kernel.assigns, CPU)
+    assert match is not None
+    lowering = lowering_of(kernel, CPU)
+    attention.lower(lowering, match, TILES)
+    params = {"B": 1, "H": 2, "M": 9, "N": 13, "D": 6}
+    check(lowering.module(), kernel, CPU, params, {"scale": 0.25}, tolerance=1e-2)
 
 
 @pytest.mark.parametrize("name", ["attention", "causal_attention", "grouped_attention"])
