@@ -127,8 +127,21 @@ class Group:
                 scope.add(f"const i64 run = {rows} * {columns};")
                 self._plain_loop("run", "0", "n", kept)
             return
+        if self._lock:
+            scope.add(f"hal_lock({self._lock});")
         with scope.block(f"for (i64 i = 0; i < {rows}; ++i)"):
             self._row("0", columns, kept, accesses, folds)
+        if self._lock:
+            scope.add(f"hal_unlock({self._lock});")
+
+    @property
+    def _lock(self) -> str:
+        """The word that keeps rows of SCATTER set whole; empty where nothing can mix them."""
+        if not any(m.item.op == "scatter" and m.item.function == "set" for m in self.members):
+            return ""
+        if not self.scope.language.is_group:
+            return "&hal_word"
+        return f"({self.scope.language.space('global')}volatile u32 *)(hal_state + 1)"
 
     def _kept(self, live: frozenset[int]) -> dict[int, int]:
         """Position in `members` of each last write to a tile that must reach memory."""
@@ -162,6 +175,9 @@ class Group:
         with ExitStack() as stack:
             if serial:
                 stack.enter_context(scope.block(f"if ({ids['lane']} == 0)"))
+            if self._lock:
+                scope.add(f"hal_lock({self._lock});")
+                stack.callback(scope.add, f"hal_unlock({self._lock});")
             head = f"for (i64 w = {first}; w < {rows} * {parts}; w += {step})"
             stack.enter_context(scope.block(head))
             if parts == 1:
@@ -242,6 +258,8 @@ class Group:
         assert member.access is not None
         if self.scope.language.is_group:
             return f"{{ hal_state[0] = {code} + 1; {member.access.name}_on = 0; }}"
+        if self._lock:
+            return f"{{ hal_unlock({self._lock}); return {code} + 1; }}"
         return f"return {code} + 1;"
 
     def _plain_loop(

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hal.codegen.dialect.image import image
+from hal.codegen.dialect.language import Dialect
 from hal.errors import HcdError, Unsupported
 from hal.hcd import Hcd
 from hal.vil.module import Module
@@ -41,19 +42,36 @@ def formats(hcd: Hcd, route: str = "auto") -> list[str]:
 def load(module: Module, device: Device, route: str = "auto") -> LoadedModule:
     """The module on a device, in the first format that works.
 
-    A format drops out when the port has no means for it (no compiler), or the dialect no words for
-    a program; that is logged once. What a compiler refuses is an error, not a reason to go on.
+    A module with products that the dialect has no template for is better interpreted, so VIL goes
+    first there. A format drops out when the port has no means for it (no compiler), or the dialect
+    no words for a program; that is logged once. What a compiler refuses is an error, not a reason to go on.
 
     Raises:
         StatusError: the port refuses the module.
     """
     wanted = formats(device.hcd, route)
+    if len(wanted) > 1 and _lacks_product(module, device.hcd):
+        wanted.sort(key=lambda name: name != "vil.v1")
     for name in wanted[:-1]:
         try:
             return _load(module, device, name)
         except (Unsupported, HcdError) as error:
             _tell(device.hcd.name, name, str(error))
     return _load(module, device, wanted[-1])
+
+
+def _lacks_product(module: Module, hcd: Hcd) -> bool:
+    """True when plain loops would do a product that the interpreter has kernels for."""
+    language = Dialect.of(hcd)
+    for program in module.programs:
+        for item in program.instructions:
+            if item.op != "mma":
+                continue
+            assert item.a is not None and item.b is not None and item.d is not None
+            types = [program.tiles[each.tile].dtype for each in (item.a, item.b, item.d)]
+            if language.instr("mma", "", types[0], types[1], types[2]) is None:
+                return True
+    return False
 
 
 def _load(module: Module, device: Device, name: str) -> LoadedModule:

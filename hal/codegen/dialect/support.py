@@ -230,6 +230,8 @@ i64 hal_i64_of_f64(f64 x) {
   return x != x ? 0 : x >= 9223372036854775808.0 ? 9223372036854775807
          : x < -9223372036854775808.0 ? -9223372036854775807 - 1 : (i64)x;
 }
+void hal_lock(GLOBAL volatile u32 *word) { while (CAS_u32(word, 0u, 1u) != 0u) {} }
+void hal_unlock(GLOBAL volatile u32 *word) { CAS_u32(word, 1u, 0u); }
 u32 hal_philox(u64 element, u64 seed, u64 offset) {
   u32 c0 = (u32)(element >> 2), c1 = (u32)(element >> 34);
   u32 c2 = (u32)offset, c3 = (u32)(offset >> 32), k0 = (u32)seed, k1 = (u32)(seed >> 32);

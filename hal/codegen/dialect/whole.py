@@ -17,7 +17,8 @@ from hal.vil.model import Instruction, TileRef
 
 __all__ = ["fold_arg", "fold_rows", "multiply", "scan", "top", "transpose"]
 
-_PANEL_ROWS = 256  # Rows of b at a time: a panel of a few vectors stays in the first cache.
+_TERMS = 256  # Columns of a and rows of b at a time: a panel of b stays in the first cache.
+_BLOCK_STEPS = 16  # Steps of a template whose rows of a stay in the second.
 
 
 def _dtype(scope: Scope, reference: TileRef | None) -> DType:
@@ -226,6 +227,11 @@ def multiply(scope: Scope, item: Instruction) -> tuple[str, str]:
     return rows, columns
 
 
+def _part(name: str, left: str, most: int) -> str:
+    """What is left, or the most that is taken at a time."""
+    return f"const i64 {name} = {left} < {most} ? {left} : {most};"
+
+
 class _Product:
     """The loops of one MMA."""
 
@@ -259,34 +265,45 @@ class _Product:
         self._plain(whole_rows, self.rows, "0", self.columns)
 
     def _panels(self, rows: str, columns: str) -> None:
-        """The template over all of its whole steps; columns of b are copied side by side first."""
+        """The template over its whole steps, on parts of a and b that are copied side by side."""
         scope = self.scope
         assert self.instr is not None
         m, n, _ = self.instr.shape
         a, b, d = self.pointers
         wide_a, wide_b, wide_d = self.widths
-        kind = scope.language.stored(self.types[1])
-        panel = scope.fresh("panel")
-        scope.add(f"{kind} {panel}[{_PANEL_ROWS * n}];")
-        with scope.block(f"for (i64 k = 0; k == 0 || k < {self.inner}; k += {_PANEL_ROWS})"):
-            left = f"{self.inner} - k"
-            scope.add(f"const i64 part = {left} < {_PANEL_ROWS} ? {left} : {_PANEL_ROWS};")
-            with scope.block(f"for (i64 j = 0; j < {columns}; j += {n})"):
-                with scope.block("for (i64 p = 0; p < part; ++p)"):
-                    copied = f"{panel}[p * {n} + n] = {b}[(k + p) * {wide_b} + j + n];"
-                    scope.add(f"for (i64 n = 0; n < {n}; ++n) {copied}")
-                with scope.block(f"for (i64 i = 0; i < {rows}; i += {m})"):
-                    text = self.instr.fill(
-                        a=f"({a} + i * {wide_a} + k)",
-                        b=panel,
-                        acc=f"({d} + i * {wide_d} + j)",
-                        lda=wide_a,
-                        ldb=n,
-                        ldacc=wide_d,
-                        k="part",
-                        init="k == 0" if self.init else "0",
-                    )
-                    scope.add(*text.strip().splitlines())
+        kinds = [scope.language.stored(dtype) for dtype in self.types]
+        block, panel = scope.fresh("block"), scope.fresh("panel")
+        high = _BLOCK_STEPS * m
+        scope.add(f"{kinds[0]} {block}[{high * _TERMS}];", f"{kinds[1]} {panel}[{_TERMS * n}];")
+        with scope.block(f"for (i64 k = 0; k == 0 || k < {self.inner}; k += {_TERMS})"):
+            scope.add(_part("part", f"{self.inner} - k", _TERMS))
+            with scope.block(f"for (i64 top = 0; top < {rows}; top += {high})"):
+                scope.add(_part("height", f"{rows} - top", high))
+                source = f"{a}[(top + i) * {wide_a} + k + p]"
+                self._copy("i", "height", "p", "part", f"{block}[i * {_TERMS} + p]", source)
+                with scope.block(f"for (i64 j = 0; j < {columns}; j += {n})"):
+                    source = f"{b}[(k + p) * {wide_b} + j + l]"
+                    self._copy("p", "part", "l", str(n), f"{panel}[p * {n} + l]", source)
+                    with scope.block(f"for (i64 i = 0; i < height; i += {m})"):
+                        text = self.instr.fill(
+                            a=f"({block} + i * {_TERMS})",
+                            b=panel,
+                            acc=f"({d} + (top + i) * {wide_d} + j)",
+                            lda=_TERMS,
+                            ldb=n,
+                            ldacc=wide_d,
+                            k="part",
+                            init="k == 0" if self.init else "0",
+                        )
+                        scope.add(*text.strip().splitlines())
+
+    def _copy(self, i: str, rows: str, j: str, columns: str, target: str, source: str) -> None:
+        """A copy of a part of a tile."""
+        with self.scope.block(f"for (i64 {i} = 0; {i} < {rows}; ++{i})"):
+            if self.scope.language.independent:
+                self.scope.lines.append(self.scope.language.independent)
+            head = f"for (i64 {j} = 0; {j} < {columns}; ++{j})"
+            self.scope.add(f"{head} {target} = {source};")
 
     def _sum(self, left: str, right: str, total: str) -> str:
         """`total` plus a product of two widened elements."""

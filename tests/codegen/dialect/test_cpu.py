@@ -12,7 +12,7 @@ import pytest
 import hal
 import hal.hcd
 from hal import dtypes
-from hal.codegen.dialect import image
+from hal.codegen.dialect import image, route
 from hal.codegen.dialect.image import payload
 from hal.device import Device
 from hal.errors import HalError, InvalidModule, Unsupported
@@ -97,6 +97,37 @@ def test_without_a_compiler_the_format_is_unsupported(
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(Unsupported, match="needs a C compiler, and no-such-compiler is not found"):
         device.load(image(MODULE, cpu), "source.c")
+
+
+def test_an_executable_without_a_compiler_is_interpreted_and_says_so_once(
+    device: Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HAL_ROUTE", "")
+    monkeypatch.setenv("CC", "no-such-compiler-either")
+    monkeypatch.setattr(route, "formats", lambda *_: ["source.c", "vil.v1"])
+    loaded = [route.load(MODULE, device).format for _ in range(2)]
+    said = [record.getMessage() for record in caplog.records if record.name == "hal.codegen"]
+    assert (loaded, len(said)) == (["vil.v1", "vil.v1"], 1)
+    assert "source.c is left out for the next format" in said[0]
+
+
+def test_products_without_a_template_are_left_to_the_interpreter(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "formats", lambda *_: ["source.c", "vil.v1"])
+    half = recipes.matmul(dtypes.bf16, dtypes.bf16, dtypes.f32)
+    full = recipes.matmul(dtypes.f32, dtypes.f32, dtypes.f32)
+    assert [route.load(m, device).format for m in (half, full)] == ["vil.v1", "source.c"]
+
+
+def test_a_route_of_one_kind_is_asked_for(
+    cpu: hal.hcd.Hcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAL_ROUTE", "source")
+    by_variable = route.formats(cpu)
+    monkeypatch.delenv("HAL_ROUTE")
+    by_name = [route.formats(cpu, name) for name in ("source", "vil")]
+    assert [by_variable, *by_name] == [["source.c"], ["source.c"], ["vil.v1"]]
 
 
 def test_damaged_payloads_are_refused(device: Device, cpu: hal.hcd.Hcd) -> None:
