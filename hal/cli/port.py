@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from hal import _paths
+from hal.cli.port_build import build
+from hal.cli.port_check import check
 from hal.cli.port_size import size
 from hal.errors import UsageError
 
@@ -21,7 +23,8 @@ def command() -> None:
     """Make a port: start it, build it, check it, measure it, pack it."""
 
 
-command.add_command(size)
+for _subcommand in (build, check, size):
+    command.add_command(_subcommand)
 
 
 @command.command("new")

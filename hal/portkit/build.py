@@ -1,0 +1,149 @@
+"""The build of a port's folder with CMake against the HAL that is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hal import _paths
+from hal.errors import UsageError
+from hal.portkit.check import PortCheck, check, locate
+
+__all__ = ["Build", "build", "checked"]
+
+_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+_NOISE = re.compile(
+    r"\[\s*\d+[%/]|FAILED: |ninja: |g?make(\[\d+\])?: |-- |Consolidate |Scanning |: && |"
+    r"/\S*(cc|gcc|clang|c\+\+|g\+\+|clang\+\+|nvcc)\S* |collect2: |Configuring incomplete"
+)
+_TOLD = re.compile(r"error|warning|undefined|CMake|No such file", re.I)
+
+
+@dataclass
+class Build:
+    """How a build ended.
+
+    Attributes:
+        folder: The port's folder.
+        is_good: Whether there is a library.
+        step: `configure` or `compile`: the last one that ran.
+        messages: What the tools said that a reader needs: errors and warnings with their lines.
+        library: The library; None when the build failed.
+        is_sanitized: The library needs the sanitizer's own library to be loaded first.
+    """
+
+    folder: Path
+    is_good: bool = False
+    step: str = "configure"
+    messages: list[str] = field(default_factory=list)
+    library: Path | None = None
+    is_sanitized: bool = False
+
+
+def build(folder: Path, *, debug: bool = False, sanitize: bool = False) -> Build:
+    """Configure and compile.
+
+    Args:
+        folder: The port's folder, which has a CMakeLists.txt.
+        debug: No optimisation.
+        sanitize: With AddressSanitizer and UndefinedBehaviorSanitizer.
+
+    Raises:
+        UsageError: there is nothing to build here, or nothing to build it with.
+    """
+    if not (folder / "CMakeLists.txt").is_file():
+        raise UsageError(
+            f"{folder} has no CMakeLists.txt",
+            call="port.build",
+            next_step="Name a port's folder, or start one: hal port new NAME",
+        )
+    cmake = _tool("cmake")
+    if cmake is None:
+        raise UsageError(
+            "CMake is missing", call="port.build", next_step="Install it: pip install cmake ninja"
+        )
+    kind = "Debug" if debug or sanitize else "Release"
+    place = folder / ("build" if kind == "Release" else f"build-{kind.lower()}")
+    place = folder / "build-sanitize" if sanitize else place
+    words = [cmake, "-S", str(folder), "-B", str(place), f"-DCMAKE_BUILD_TYPE={kind}"]
+    words.append(f"-Dhal_DIR={_paths.cmake_dir()}")
+    if not (place / "CMakeCache.txt").is_file():
+        words += _generator()
+    if sanitize:
+        words += [f"-DCMAKE_C_FLAGS={_SANITIZERS} -g", f"-DCMAKE_CXX_FLAGS={_SANITIZERS} -g"]
+    made = Build(folder, is_sanitized=sanitize)
+    for step, command in (("configure", words), ("compile", [cmake, "--build", str(place)])):
+        made.step = step
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        made.messages += _plain(done.stdout + done.stderr, failed=done.returncode != 0)
+        if done.returncode != 0:
+            return made
+    made.library, _ = locate(folder)
+    made.is_good = True
+    return made
+
+
+def checked(made: Build) -> PortCheck:
+    """Check what was built; a sanitized library is looked at with the sanitizer loaded first."""
+    assert made.library is not None
+    with _sanitizer_first(made.is_sanitized):
+        return check(made.folder)
+
+
+@contextmanager
+def _sanitizer_first(wanted: bool) -> Iterator[None]:
+    """Give the children of this process the sanitizer's library, and take it away again."""
+    if not wanted:
+        yield
+        return
+    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
+    done = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    )
+    given = {"LD_PRELOAD": done.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _tool(name: str) -> str | None:
+    """A program on the path, or beside this Python."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    return shutil.which(name) or (str(beside) if beside.is_file() else None)
+
+
+def _generator() -> list[str]:
+    """Ninja where make is missing and nothing else is wished."""
+    if "CMAKE_GENERATOR" in os.environ or shutil.which("make"):
+        return []
+    ninja = _tool("ninja")
+    return ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else []
+
+
+def _plain(output: str, *, failed: bool) -> list[str]:
+    """What the tools said without their progress and command lines.
+
+    Of a good step only warnings are kept, and of a bad one all from the first error or warning on.
+    """
+    lines = [line for line in output.splitlines() if not _NOISE.match(line.strip())]
+    first = next((i for i, line in enumerate(lines) if _TOLD.search(line)), None)
+    if first is None:
+        return lines if failed else []
+    if not failed and not any("warning" in line.lower() for line in lines):
+        return []
+    while first > 0 and lines[first - 1].rstrip().endswith(":"):
+        first -= 1  # "port.c: In function 'f':"
+    return [line.rstrip() for line in lines[first:]]

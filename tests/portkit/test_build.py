@@ -1,0 +1,55 @@
+"""`hal port build`: a folder becomes a library, and a compiler's error is shown as it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+def test_a_port_builds_and_is_checked(built: Path) -> None:
+    assert (built / "hal_port_acme.so").is_file()
+
+
+@pytest.mark.slow
+def test_a_compilers_error_comes_without_the_noise(kit_port: Path, tmp_path: Path, run) -> None:
+    folder = shutil.copytree(kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*"))
+    code = (folder / "port.c").read_text(encoding="utf-8")
+    (folder / "port.c").write_text(code.replace("return 1;", "return one;"), encoding="utf-8")
+    done = run("hal.cli", "port", "build", folder)
+    assert done.returncode == 1
+    first = done.stdout.splitlines()[0]
+    assert first.endswith("port.c: In function ‘device_count’:") or "error:" in first
+    assert "one" in done.stdout and "FAILED" not in done.stdout
+    assert "failed in the step 'compile'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_build_file_names_its_line(kit_port: Path, tmp_path: Path, run) -> None:
+    folder = shutil.copytree(kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*"))
+    with (folder / "CMakeLists.txt").open("a", encoding="utf-8") as file:
+        file.write("hal_add_prot(x)\n")
+    done = run("hal.cli", "port", "build", folder)
+    assert done.returncode == 1
+    assert "hal_add_prot" in done.stdout and "CMakeLists.txt:" in done.stdout
+    assert "failed in the step 'configure'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_sanitized_port_is_checked_with_the_sanitizer(
+    kit_port: Path, tmp_path: Path, run
+) -> None:
+    folder = shutil.copytree(
+        kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*", "*.so")
+    )
+    done = run("hal.cli", "port", "build", folder, "--sanitize")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert b"__asan_init" in (folder / "hal_port_acme.so").read_bytes()
+
+
+def test_a_folder_without_a_build_file_is_refused(run, tmp_path: Path) -> None:
+    done = run("hal.cli", "port", "build", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has no CMakeLists.txt" in done.stderr
