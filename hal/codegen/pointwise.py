@@ -8,19 +8,20 @@ on a tile axis, where a tile is combined at once, or are walked in a loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hal import dtypes
 from hal.codegen import symbolic
 from hal.codegen.lowering import Lowering, identity_of
+from hal.codegen.roles import ZERO
 from hal.codegen.scope import Scope
 from hal.codegen.shapes import Plan, plans, statement_bytes
 from hal.codegen.target import Target
 from hal.dtypes import DType
 from hal.ir.analysis import compute_dtype, indices_of, reduced_indices
-from hal.ir.nodes import ASSIGNMENTS, Access, Array, Assign, Kernel, NamedCall, walk
+from hal.ir.nodes import ASSIGNMENTS, Access, Array, Assign, Const, Index, Kernel, NamedCall, walk
 from hal.vil.builder import TileHandle
-from hal.vil.expressions import Expr
+from hal.vil.expressions import Expr, as_expr
 from hal.vil.model import Value
 
 __all__ = ["Match", "candidates", "cost", "lower", "match"]
@@ -72,12 +73,36 @@ def lower(lowering: Lowering, match: Match, choice: Plan) -> None:
     starts = statement.is_reduction and not lowering.continues(statement)
     if starts and not lowering.covers(statement.target, extents):
         lowering.initialise(statement)
+    if choice.parts > 1:
+        statement = _in_parts(lowering, statement, choice)
+        choice = plans(lowering.kernel, statement, lowering.target, {})[0].whole
+    _launch(lowering, statement, choice)
+    lowering.started(match.statement)
+
+
+def _in_parts(lowering: Lowering, statement: Assign, plan: Plan) -> Assign:
+    """Adds a launch whose programs share the turns of the loop; what remains is to add their sums.
+
+    Returns:
+        The statement that combines the sums of the parts into the target.
+    """
+    target = lowering.array(statement.target.array)
+    shape = (Const(plan.parts), *target.shape)
+    kind = accumulator_of(target.dtype)
+    sums = lowering.temp(f"{target.name}_parts", Array("", kind, shape, "temp"))
+    taken = {*indices_of(statement.value), *indices_of(statement.target)}
+    part = next(name for name in map("part{}".format, range(len(taken) + 1)) if name not in taken)
+    access = Access(sums.name, (Index(part), *statement.target.indices))
+    _launch(lowering, replace(statement, targets=(access,)), plan, part)
+    return replace(statement, value=access)
+
+
+def _launch(lowering: Lowering, statement: Assign, plan: Plan, part: str = "") -> None:
     scope = lowering.program(statement.target.array, statement)
     if statement.is_reduction:
-        _reduce(scope, statement, choice)
+        _reduce(scope, statement, plan, part)
     else:
-        _assign(scope, statement, choice)
-    lowering.started(statement)
+        _assign(scope, statement, plan)
     lowering.launch(scope)
 
 
@@ -120,7 +145,7 @@ def _set_columns(scope: Scope, plan: Plan, place: Value) -> None:
     scope.columns(*plan.columns, length=plan.width, origin=origin)
 
 
-def _reduce(scope: Scope, statement: Assign, plan: Plan) -> None:
+def _reduce(scope: Scope, statement: Assign, plan: Plan, part: str) -> None:
     reduced = set(reduced_indices(statement))
     rows_kept = not reduced.intersection(plan.rows)
     columns_kept = not reduced.intersection(plan.columns)
@@ -133,7 +158,16 @@ def _reduce(scope: Scope, statement: Assign, plan: Plan) -> None:
     steps += (one if rows_kept else down) + (one if columns_kept else across)
     array = scope.lowering.array(statement.target.array)
     kind = accumulator_of(array.dtype)
+    if part:
+        counts.insert(0, as_expr(plan.parts))
     with scope.grid(*counts) as places:
+        start: Value = ZERO
+        count: Value = symbolic.product(steps)
+        if part:
+            scope.fix(part, places[0])
+            share = symbolic.ceil_ratio(symbolic.product(steps), plan.parts)
+            start = scope.compute("mul", places.pop(0), share)
+            count = scope.compute("min", scope.compute("sub", count, start), share)
         for name, place in zip(plan.fixed, places, strict=False):
             scope.fix(name, place)
         if rows_kept:
@@ -141,10 +175,10 @@ def _reduce(scope: Scope, statement: Assign, plan: Plan) -> None:
         if columns_kept:
             _set_columns(scope, plan, places[-1])
         total = scope.tile(kind, plan.height if rows_kept else 1, plan.width if columns_kept else 1)
-        first = not scope.lowering.continues(statement)
-        scope.p.fill(total, identity_of(statement, array) if first else _start(statement, kind))
-        with scope.loop(symbolic.product(steps)) as turn:
-            turns = scope.split(turn, steps)
+        fresh = not scope.lowering.continues(statement)
+        scope.p.fill(total, identity_of(statement, array) if fresh else _start(statement, kind))
+        with scope.loop(count) as turn:
+            turns = scope.split(scope.compute("add", turn, start), steps)
             for name, place in zip(plan.loops, turns, strict=False):
                 scope.fix(name, place)
             if not rows_kept:

@@ -33,6 +33,7 @@ class Plan:
         height, width: Rows and columns of the tiles.
         folded: `columns` lie on both axes, row by row.
         stream: Stores are not worth a place in the caches.
+        parts: Programs that share the turns of the loop; their sums are added by a launch more.
         seconds: Estimate.
     """
 
@@ -44,7 +45,13 @@ class Plan:
     width: int
     folded: bool = False
     stream: bool = False
+    parts: int = 1
     seconds: float = 0.0
+
+    @property
+    def whole(self) -> Plan:
+        """The plan with one program for all turns."""
+        return replace(self, parts=1)
 
     def __str__(self) -> str:
         parts = [f"{self.height} x {self.width} tiles"]
@@ -57,6 +64,8 @@ class Plan:
             parts.append(f"grid {','.join(self.fixed)}")
         if self.loops:
             parts.append(f"loop {','.join(self.loops)}")
+        if self.parts > 1:
+            parts.append(f"in {self.parts} parts")
         return ", ".join(parts)
 
 
@@ -326,6 +335,9 @@ def _streams(study: _Study, sizes: Mapping[str, int]) -> bool:
     return count * array.dtype.bytes >= STREAM_FACTOR * study.target.cache_bytes
 
 
+LEAST_TURNS = 8
+"""Turns for each core that are worth a launch more."""
+PARTS_PER_WORKER = 2
 INSTRUCTION_S = 6e-8
 """What an instruction costs beside its elements, on any chip."""
 SHORT_ROW = 8
@@ -338,11 +350,21 @@ def _costed(study: _Study, plan: Plan, sizes: Mapping[str, int]) -> Plan:
     def blocks(names: tuple[str, ...], length: int) -> int:
         return -(-study.length(names, sizes) // length)
 
+    programs, turns = study.length(plan.fixed, sizes), study.length(plan.loops, sizes)
     if plan.folded:
-        turns = blocks(plan.columns, plan.height * plan.width)
+        programs *= blocks(plan.columns, plan.height * plan.width)
     else:
-        turns = blocks(plan.rows, plan.height) * blocks(plan.columns, plan.width)
-    turns *= study.length(plan.fixed, sizes) * study.length(plan.loops, sizes)
+        for names, length in ((plan.rows, plan.height), (plan.columns, plan.width)):
+            if set(names).isdisjoint(study.reduced):
+                programs *= blocks(names, length)
+            else:
+                turns *= blocks(names, length)
+    workers = study.target.workers
+    covered = all(isinstance(item, Index) for item in study.statement.target.indices)
+    if study.reduced and covered and programs < workers and turns >= LEAST_TURNS * workers:
+        plan = replace(plan, parts=PARTS_PER_WORKER * -(-workers // max(1, programs)))
+        programs *= plan.parts
+        turns = -(-turns // plan.parts)
     operations = sum(1 for _ in walk(study.statement.value)) + 2
     area = plan.height * (plan.width + SHORT_ROW)
     moved = 0.0
@@ -357,7 +379,9 @@ def _costed(study: _Study, plan: Plan, sizes: Mapping[str, int]) -> Plan:
         moved += count * size * (1.0 if near else FAR_FACTOR)
     speed = max(1e8, study.target.bandwidth_bytes_per_s / study.target.workers)
     seconds = turns * (operations * (INSTRUCTION_S + area * 1e-10) + moved / speed)
-    return replace(plan, seconds=seconds / study.target.workers)
+    if plan.parts > 1:
+        seconds += study.target.launch_s
+    return replace(plan, seconds=seconds * -(-programs // workers))
 
 
 def statement_bytes(kernel: Kernel, statement: Assign, sizes: Mapping[str, int]) -> float:

@@ -121,3 +121,14 @@ def test_a_long_grid_is_walked_in_a_loop() -> None:
     assert Target.of(hcd).grid_max == (3, 3, 3)
     params = {"M": 40, "N": 700, "S": 1}
     judge(kernel, made(kernel, params), params, chip=hcd)
+
+
+def test_a_sum_over_everything_is_shared_between_programs() -> None:
+    hcd = hal.hcd.load("sim/npu-small")
+    kernel = parse(f"kernel form {{ {FORMS['one scalar out']}\n}}").kernels[0]
+    sizes = {"M": 4096, "N": 4096, "S": 1}
+    compiled = compile_kernel(kernel, hcd, sizes=sizes, without={"rows"})
+    assert compiled.choices[0].choice.parts == 8
+    assert len(compiled.module.kernels[0].launches) == 2
+    for params in ({"M": 90, "N": 70, "S": 1}, {"M": 0, "N": 5, "S": 1}, {"M": 1, "N": 1, "S": 1}):
+        judge(kernel, made(kernel, params), params, chip=hcd, sizes=sizes, without={"rows"})
