@@ -178,10 +178,8 @@ def torch_call(
     return call
 
 
-def onnx_call(
-    runtime: Any, name: str, threads: int, arrays: tuple[np.ndarray[Any, Any], ...]
-) -> Callable[[], object]:
-    """ONNX Runtime with bound inputs and output."""
+def onnx_nodes(name: str) -> tuple[Any, list[Any], list[Any]]:
+    """The module onnx.helper, and a kernel as nodes and constants of ONNX."""
     import importlib
 
     make: Any = importlib.import_module("onnx.helper")
@@ -216,6 +214,14 @@ def onnx_call(
             [constant("c", WIDTH**0.5)],
         ),
     }[name]
+    return make, nodes, constants
+
+
+def onnx_call(
+    runtime: Any, name: str, threads: int, arrays: tuple[np.ndarray[Any, Any], ...]
+) -> Callable[[], object]:
+    """ONNX Runtime with bound inputs and output."""
+    make, nodes, constants = onnx_nodes(name)
     value = make.make_tensor_value_info
     names = [f"x{number}" for number in range(len(arrays))]
     graph = make.make_graph(

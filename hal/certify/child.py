@@ -49,7 +49,7 @@ def _warm_compiler() -> None:
     from hal import ops
     from hal.codegen import compile as compile_kernel
 
-    for name in ("matmul", "softmax", "causal_attention", "gather", "scatter_add"):
+    for name in ("matmul", "softmax", "causal_attention", "gather", "topk", "scatter_add"):
         compile_kernel(ops.get(name))
 
 

@@ -15,7 +15,7 @@ from hal import dtypes
 from hal.codegen.explicit_blocks import names_of
 from hal.codegen.spaces_chip import Chip
 from hal.errors import Unsupported
-from hal.vil.expressions import Const, as_expr, minimum
+from hal.vil.expressions import Const, Expr, as_expr, minimum
 from hal.vil.model import Axis, Descriptor, Instruction, Program, SReg, Tile, TileRef, Value
 
 __all__ = ["expand_granules"]
@@ -154,8 +154,9 @@ class _Growth:
         """The limit of an axis that stops after `length` positions, and what computes it."""
         origin = Const(0) if axis.origin is None else axis.origin
         if not isinstance(origin, SReg) and not isinstance(axis.limit, SReg):
-            known = isinstance(origin, Const)
-            end = Const(origin.value + length) if known else origin + length  # type: ignore[union-attr]
+            end: Expr = origin + length
+            if isinstance(origin, Const):
+                end = Const(origin.value + length)
             return (end if axis.limit is None else minimum(axis.limit, end)), []
         register = self._register()
         work = [_sreg("add", register, origin, as_expr(length))]
@@ -175,8 +176,10 @@ class _Growth:
                 register = self._register()
                 yield _sreg("min", register, given, as_expr(length))
                 end = register
+            elif grows and isinstance(given, Expr):
+                end = minimum(given, length)
             elif grows:
-                end = as_expr(length) if given is None else minimum(given, length)
+                end = as_expr(length)
             ends.append(end)
         yield replace(item, values=(ends[0], ends[1], None, None))
 
