@@ -11,6 +11,7 @@ import click
 from hal import _paths
 from hal.cli.port_build import build
 from hal.cli.port_check import check
+from hal.cli.port_pack import pack
 from hal.cli.port_size import size
 from hal.errors import UsageError
 
@@ -23,7 +24,7 @@ def command() -> None:
     """Make a port: start it, build it, check it, measure it, pack it."""
 
 
-for _subcommand in (build, check, size):
+for _subcommand in (build, check, pack, size):
     command.add_command(_subcommand)
 
 
