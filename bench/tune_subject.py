@@ -44,13 +44,13 @@ CONVOLUTION = """kernel convolution {
 """
 
 CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
-    ("product f32", PRODUCT.format(dtype="f32"), {"M": 384, "N": 384, "K": 384}),
-    ("product f32", PRODUCT.format(dtype="f32"), {"M": 100, "N": 1000, "K": 256}),
-    ("product f32", PRODUCT.format(dtype="f32"), {"M": 64, "N": 64, "K": 4096}),
-    ("product bf16", PRODUCT.format(dtype="bf16"), {"M": 384, "N": 384, "K": 384}),
-    ("layer f32", LAYER, {"M": 256, "N": 512, "K": 256}),
+    ("product f32", PRODUCT.format(dtype="f32"), {"M": 256, "N": 256, "K": 256}),
+    ("product f32", PRODUCT.format(dtype="f32"), {"M": 100, "N": 700, "K": 128}),
+    ("product f32", PRODUCT.format(dtype="f32"), {"M": 64, "N": 64, "K": 2048}),
+    ("product bf16", PRODUCT.format(dtype="bf16"), {"M": 256, "N": 256, "K": 256}),
+    ("layer f32", LAYER, {"M": 128, "N": 512, "K": 128}),
     ("batch f32", BATCH, {"B": 16, "M": 96, "N": 96, "K": 64}),
-    ("convolution f32", CONVOLUTION, {"N": 1, "C": 32, "H": 28, "W": 28, "F": 64}),
+    ("convolution f32", CONVOLUTION, {"N": 1, "C": 16, "H": 14, "W": 14, "F": 32}),
 )
 
 

@@ -30,15 +30,15 @@ __all__ = ["Grid", "Problem", "advised", "best", "grid", "seconds"]
 NOMINAL = 512
 """Length of a param that nobody gave."""
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-MAX_PARTS = 8
+MAX_PARTS = 4
 EQUAL = 0.005
 """Times that differ by less count as equal."""
 TAIL = 0.25
 """Share of a program that the last workers wait for where programs are unequal."""
 NEAR_FACTOR = 4.0
 """How much faster the near space is than the way from memory into it."""
-LEAST = 16
-"""No tile is shorter where the matrix is longer."""
+MANY_WORKERS = 16
+"""Chips with so many workers are filled by smaller tiles."""
 SPACES = ("mma_a", "mma_b", "acc")
 
 Lengths = np.ndarray[Any, np.dtype[np.float64]]
@@ -151,14 +151,14 @@ def _run(
     return None, 1.0
 
 
-def _ladder(granule: int, most: int, length: int, step: int) -> list[int]:
-    """Lengths to try on one axis: granule · 2ⁱ and 3 · 2ⁱ, and even parts of the length."""
+def _ladder(granule: int, most: int, length: int, step: int, least: int) -> list[int]:
+    """Lengths to try on one axis: granule · 2ⁱ, and even parts of the length."""
     most = most // granule * granule if most >= granule else 1
     whole = _up(max(1, length), granule)
     unit = math.lcm(granule, step) if length >= 4 * step else granule
-    found = {granule << i for i in range(16)} | {3 * granule << i for i in range(16)}
+    found = {granule << i for i in range(16)}
     found |= {_up(-(-whole // parts), unit) for parts in range(1, MAX_PARTS + 1)}
-    found = {item for item in found if min(LEAST, whole) <= item <= whole} | {min(whole, most)}
+    found = {item for item in found if min(least, whole) <= item <= whole} | {min(whole, most)}
     return sorted(item for item in found if 0 < item <= most)
 
 
@@ -202,10 +202,12 @@ def grid(product: Product, machine: Machine, problem: Problem, *, temps: int = 0
     step = machine.shape(problem.left_dtype)
     deep = math.lcm(limits.granule_rows, limits.granule_columns)
     most = min(limits.max_rows, limits.max_columns)
+    short = 16 if machine.workers >= MANY_WORKERS else 32
+    wide = limits.max_columns
     axes = (
-        (product.rows, limits.granule_rows, limits.max_rows, problem.rows, step[0]),
-        (product.columns, limits.granule_columns, limits.max_columns, problem.columns, step[1]),
-        (product.inner, deep, most, problem.inner, step[2]),
+        (product.rows, limits.granule_rows, limits.max_rows, problem.rows, step[0], short),
+        (product.columns, limits.granule_columns, wide, problem.columns, step[1], short),
+        (product.inner, deep, most, problem.inner, step[2], 2 * short),
     )
     ladders = [_ladder(*rest) if names else [1] for names, *rest in axes]
     splits = [part for part in SPLITS if part == 1 or not problem.accumulates]

@@ -12,11 +12,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hal.errors import UsageError
 from hal.testing import raw as raw_port
 from hal.testing.session import Target
+
+if TYPE_CHECKING:
+    from hal.vil import Module
 
 __all__ = ["BOUNDS", "Forecast", "Forecaster"]
 
@@ -144,8 +147,11 @@ class Forecaster:
     def _fail(self, what: str) -> UsageError:
         return UsageError(f"{what}: {self._raw.error()[2]}")
 
-    def kernel(self, image: bytes, name: str = "main") -> Kernel:
+    def kernel(self, image: bytes, name: str = "main", *, known: Module | None = None) -> Kernel:
         """Load a VIL image and return one of its kernels.
+
+        Args:
+            known: What the image was written from, where it is at hand; else it is read.
 
         Raises:
             UsageError: the chip does not take the module.
@@ -166,7 +172,7 @@ class Forecaster:
             raise self._fail("the kernel is not there")
         from hal.vil import decode
 
-        found = decode(image)
+        found = decode(image) if known is None else known
         signature = next(k for k in found.kernels if k.name == name)
         kinds = [
             a.dtype.name if a.kind == "scalar" and a.dtype else "buffer" if a.dtype else "i64"

@@ -48,7 +48,7 @@ class Forecasts:
             if kernel.workspaces:
                 parts = [evaluate(space.bytes, sizes) for space in kernel.workspaces]
                 arguments.append(sum(parts) + WORKSPACE_GAP * len(parts))
-            loaded = self._chip.kernel(bytes(module), kernel.name)
+            loaded = self._chip.kernel(bytes(module), kernel.name, known=module)
             return loaded.forecast(arguments).time_ns * 1e-9
         except HalError:
             return None

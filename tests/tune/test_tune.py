@@ -21,7 +21,7 @@ TEXT = """kernel product {
   operation: C[i,j] += A[i,k] * B[k,j]
 }
 """
-SIZES = {"M": 24, "N": 16, "K": 16}
+SIZES = {"M": 64, "N": 64, "K": 48}
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_a_damaged_file_of_choices_counts_as_none() -> None:
 
 def test_on_a_device_the_first_choices_are_measured() -> None:
     with hal.open("cpu") as device:
-        sizes = {"M": 48, "N": 48, "K": 24}
+        sizes = {"M": 64, "N": 64, "K": 128}
         found = hal.tune(TEXT, device, sizes=sizes, budget_s=20, measured=3)
     times = [item.measured_s for item in found.candidates]
     assert [time is not None for time in times[:4]] == [True, True, True, False]
@@ -94,7 +94,7 @@ def test_a_chip_is_needed() -> None:
 def test_command_prints_json(tmp_path: Path) -> None:
     path = tmp_path / "k.hal"
     path.write_text(TEXT, encoding="utf-8")
-    options = ["--size", "M=24,N=16", "--size", "K=16", "--chip", "sim/npu-small", "--json"]
+    options = ["--size", "M=64,N=64", "--size", "K=48", "--chip", "sim/npu-small", "--json"]
     result = CliRunner().invoke(command, [str(path), *options, "--budget", "20s"])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
@@ -105,7 +105,7 @@ def test_command_prints_json(tmp_path: Path) -> None:
 def test_command_prints_a_table_of_the_best(tmp_path: Path) -> None:
     path = tmp_path / "k.hal"
     path.write_text(TEXT, encoding="utf-8")
-    options = ["--size", "M=24,N=16,K=16", "--chip", "sim/npu-small", "--no-keep"]
+    options = ["--size", "M=64,N=64,K=48", "--chip", "sim/npu-small", "--no-keep"]
     result = CliRunner().invoke(command, [str(path), *options])
     assert result.exit_code == 0, result.output
     assert "group 1 of 1: product: rows" in result.stdout
