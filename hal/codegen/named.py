@@ -47,11 +47,16 @@ def candidates(match: Match, target: Target, sizes: Mapping[str, int]) -> list[P
     wanted = symbolic.constant(count)
     if wanted is None:
         wanted = size_of(count, sizes) if sizes else LIST_COLUMNS
+    kind = value_dtype(match.kernel, match.operand)
+    has_topk = target.supports("topk", "", kind)
     result = []
     for plan in found:
         most = max(1, target.limits.max_tile_bytes // 8 // plan.height)
         width = target.rounded_columns(max(1, min(wanted, MOST_LIST_COLUMNS, most)))
-        result.append(replace(plan, list_width=width))
+        plan = replace(plan, list_width=width)
+        if not has_topk:  # then the list and the tile share the shapes of their masks
+            plan = replace(plan, width=width)
+        result.append(plan)
     return result
 
 

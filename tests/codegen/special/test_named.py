@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from special_judge import CHIPS, judge
 
@@ -14,7 +14,9 @@ from hal import dtypes
 from hal.dtypes import DType
 from hal.testing.inputs import small
 
-FEW = settings(max_examples=4, deadline=None)
+PHASES = (Phase.explicit, Phase.generate)
+"""Shrinking a failure would compile it hundreds of times."""
+FEW = settings(max_examples=4, deadline=None, phases=PHASES)
 lengths = st.sampled_from([0, 1, 2, 5, 9, 70])
 chips = pytest.mark.parametrize("name", CHIPS[:3])
 FLOATS = (dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64)
