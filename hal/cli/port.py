@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from hal.cli.port_check import check
 from hal.cli.port_pack import pack
 from hal.cli.port_size import size
 from hal.errors import UsageError
+from hal.portkit.kinds import KINDS, add_kind, add_start_files
 
 PLACEHOLDER = "template"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -36,18 +36,29 @@ for _subcommand in (build, check, pack, size):
     default=Path(),
     help="The folder that gets the new folder NAME; the current one by default.",
 )
-def new(name: str, into: Path) -> None:
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="What the chip is; the comments of the description and the README follow it.",
+)
+def new(name: str, into: Path, kind: str) -> None:
     """Make the folder NAME with a port that builds and answers UNSUPPORTED to everything."""
-    folder = create(name, into)
-    click.echo(f"Made {folder}: the port '{name}', its description and its build.\n")
+    folder = create(name, into, kind=kind)
+    click.echo(f"Made {folder}: the port '{name}', its description, its build, tests and CI.\n")
     click.echo("Build it, and see what certification asks for first:\n")
-    generator = " -G Ninja" if not shutil.which("make") and shutil.which("ninja") else ""
-    click.echo(f"  cmake -S {folder} -B {folder}/build{generator} && cmake --build {folder}/build")
+    click.echo(f"  hal port build {_as_path(folder)}")
     click.echo(f"  hal-certify {_as_path(folder)} --tier 1")
 
 
-def create(name: str, into: Path) -> Path:
+def create(name: str, into: Path, *, kind: str = KINDS[0]) -> Path:
     """Copy the template to `into`/`name` under the new name and return that folder.
+
+    Args:
+        name: Name of the port.
+        into: The folder that gets the new folder.
+        kind: One of KINDS.
 
     Raises:
         UsageError: the name cannot name a library and a Python package, a port has it, or the
@@ -75,6 +86,8 @@ def create(name: str, into: Path) -> Path:
             continue  # what is left of a build in the template's own folder
         target = folder / renamed(source.name, name)
         target.write_text(renamed(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+    add_start_files(folder)
+    add_kind(kind, folder / "README.md", folder / f"{name}.hcd.yaml")
     return folder
 
 

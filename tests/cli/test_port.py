@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 import hal
 from hal.cli import port
@@ -19,17 +20,23 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_makes_the_files_of_a_port(acme: Path) -> None:
-    assert sorted(path.name for path in acme.iterdir()) == [
+    files = (path for path in acme.rglob("*") if path.is_file())
+    assert sorted(path.relative_to(acme).as_posix() for path in files) == [
+        ".github/workflows/port.yml",
+        ".gitignore",
         "CMakeLists.txt",
         "README.md",
         "acme.hcd.yaml",
         "port.c",
         "pyproject.toml",
+        "tests/test_port.py",
     ]
 
 
 def test_nothing_in_it_is_called_after_the_template(acme: Path) -> None:
-    texts = {path.name: path.read_text(encoding="utf-8") for path in acme.iterdir()}
+    texts = {
+        path.name: path.read_text(encoding="utf-8") for path in acme.iterdir() if path.is_file()
+    }
     assert [name for name, text in texts.items() if "hal_port_template" in text] == []
     assert '#define PORT_NAME "acme"' in texts["port.c"]
     assert 'acme = "hal_port_acme:hal_port_acme.so"' in texts["pyproject.toml"]
@@ -38,6 +45,28 @@ def test_nothing_in_it_is_called_after_the_template(acme: Path) -> None:
 def test_its_description_is_valid(acme: Path, run) -> None:
     done = run("hal.cli", "hcd", "check", acme / "acme.hcd.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["npu", "gpu", "cpu"])
+def test_each_kind_is_described_in_its_own_words(kind: str, run, tmp_path: Path) -> None:
+    done = run("hal.cli", "port", "new", "acme", "--into", tmp_path, "--kind", kind)
+    assert done.returncode == 0, done.stderr
+    titles = {"npu": "## An NPU", "gpu": "## A GPU", "cpu": "## Processors"}
+    readme = (tmp_path / "acme/README.md").read_text(encoding="utf-8")
+    assert [k for k, title in titles.items() if title in readme] == [kind]
+    done = run("hal.cli", "hcd", "check", tmp_path / "acme/acme.hcd.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (tmp_path / "acme/acme.hcd.yaml").read_text(encoding="utf-8")
+    assert ("simt" in text) == (kind == "gpu")
+
+
+def test_its_workflow_is_yaml_that_builds_checks_and_certifies(acme: Path) -> None:
+    text = (acme / ".github/workflows/port.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["certify"]["steps"]
+    commands = [step["run"].split(" .")[0] for step in steps if "run" in step]
+    assert [c for c in commands if c.startswith("hal")] == [
+        *("hal port build", "hal port check", "hal-certify", "hal port size", "hal port pack")
+    ]
 
 
 def test_it_builds_beside_its_description(acme: Path, run) -> None:
