@@ -6,7 +6,7 @@ by the next operation of its shape, so that a chain of operations stays in one t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hal import dtypes
 from hal.codegen.errors import CodegenError
@@ -140,15 +140,19 @@ class Emitter:
     def _computed(self, dtype: DType | None, *operands: ir.Expr) -> DType:
         """The dtype in which an operation runs."""
         if dtype is not None:
-            return compute_dtype(dtype)
+            return self._known(compute_dtype(dtype))
         if self.want is not None:
-            return compute_dtype(self.want)
+            return self._known(compute_dtype(self.want))
         floats = any(
             isinstance(item, ir.Const) and isinstance(item.value, float)
             for operand in operands
             for item in ir.walk(operand)
         )
         return dtypes.f32 if floats else dtypes.i32
+
+    def _known(self, dtype: DType) -> DType:
+        """The dtype; on a chip without i64 the positions that would have it are i32."""
+        return self._index_dtype() if dtype == dtypes.i64 else dtype
 
     # ---- Tiles ----
 
@@ -236,6 +240,7 @@ class Emitter:
     def _cast(self, expr: ir.Cast) -> TileHandle:
         scope = self.scope
         inner = expr.operand
+        expr = replace(expr, dtype=self._known(expr.dtype))
         if expr.dtype == dtypes.i32 and isinstance(inner, ir.Index) and not expr.saturate:
             self._uses[self._number(inner)] -= 1
             return self._index(inner, dtypes.i32)

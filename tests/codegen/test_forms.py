@@ -132,3 +132,24 @@ def test_a_sum_over_everything_is_shared_between_programs() -> None:
     assert len(compiled.module.kernels[0].launches) == 2
     for params in ({"M": 90, "N": 70, "S": 1}, {"M": 0, "N": 5, "S": 1}, {"M": 1, "N": 1, "S": 1}):
         judge(kernel, made(kernel, params), params, chip=hcd, sizes=sizes, without={"rows"})
+
+
+def without_i64(name: str) -> hal.hcd.Hcd:
+    """A chip of which no operation takes i64."""
+    hcd = hal.hcd.load(name)
+    values = {}
+    for row in hcd["kernels.vil.ops"]:
+        for key in ("dtypes", "dtypes_to"):
+            if "i64" in row.get(key, ()):
+                kept = [item for item in row[key] if item != "i64"]
+                values[f"kernels.vil.ops.{row['id']}.{key}"] = kept
+    return hcd.overlay(values)
+
+
+@pytest.mark.parametrize("name", ["triangle", "philox", "window", "flattened"])
+def test_positions_are_i32_on_a_chip_without_i64(name: str) -> None:
+    hcd = without_i64("sim/npu-small")
+    kernel = parse(f"kernel form {{ {FORMS[name]}\n}}").kernels[0]
+    params = {"M": 5, "N": 37, "S": 3}
+    module = judge(kernel, made(kernel, params), params, chip=hcd)
+    assert not any(tile.dtype.name == "i64" for p in module.programs for tile in p.tiles)
