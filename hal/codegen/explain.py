@@ -177,7 +177,7 @@ def explain(
         _barriers(made.module),
         _forecast(made, kernel, chip, known),
         _source(made, chip),
-        _route(chip),
+        _route(made, chip),
         made.notes,
     )
 
@@ -261,21 +261,22 @@ def _source(made: Compiled, chip: Hcd | None) -> str:
         return f"not rendered: {error}"
 
 
-def _route(chip: Hcd | None) -> tuple[str, str]:
-    """How a chip runs the module, by what its description takes first."""
-    formats = [] if chip is None else list(chip.get("kernels.formats", []))
-    dialect = None if chip is None else chip.get("kernels.dialect.id")
-    for name in formats:
-        if str(name).startswith("source."):
-            if dialect is not None:
-                why = f"the chip takes {name}, and its description has the dialect {dialect}"
-                return "source", why
-            continue
-        if str(name) == "vil.v1":
-            return "interpreter", "the chip takes vil.v1 as it is (kernels.formats)"
+def _route(made: Compiled, chip: Hcd | None) -> tuple[str, str]:
+    """How a device of the chip gets the module: `source` or `interpreter`, and why."""
+    from hal.codegen.dialect.route import formats, lacks_product
+
     if chip is None:
         return "interpreter", "no chip was named; every chip takes vil.v1"
-    return "interpreter", "its description names no other format"
+    wanted = formats(chip)
+    listed = ", ".join(wanted)
+    if not wanted[0].startswith("source."):
+        return "interpreter", f"formats by preference (kernels.order): {listed}"
+    if len(wanted) > 1 and lacks_product(made.flat, chip):
+        return "interpreter", "the dialect has no template for a product of the kernel"
+    why = (
+        f"formats by preference (kernels.order): {listed}; the next one where no compiler is found"
+    )
+    return "source", why
 
 
 # ---- Time ----

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hal.device import Device
     from hal.module import Module as LoadedModule
 
-__all__ = ["ROUTES", "format_of", "formats", "load"]
+__all__ = ["ROUTES", "format_of", "formats", "lacks_product", "load"]
 
 ROUTES = ("auto", "flat", "vil", "source")
 _LOG = logging.getLogger("hal.codegen")
@@ -50,7 +50,7 @@ def load(module: Module, device: Device, route: str = "auto") -> LoadedModule:
         StatusError: the port refuses the module.
     """
     wanted = formats(device.hcd, route)
-    if len(wanted) > 1 and _lacks_product(module, device.hcd):
+    if len(wanted) > 1 and lacks_product(module, device.hcd):
         wanted.sort(key=lambda name: name != "vil.v1")
     for name in wanted[:-1]:
         try:
@@ -60,7 +60,7 @@ def load(module: Module, device: Device, route: str = "auto") -> LoadedModule:
     return _load(module, device, wanted[-1])
 
 
-def _lacks_product(module: Module, hcd: Hcd) -> bool:
+def lacks_product(module: Module, hcd: Hcd) -> bool:
     """True when plain loops would do a product that the interpreter has kernels for."""
     language = Dialect.of(hcd)
     for program in module.programs:
