@@ -273,10 +273,7 @@ def _route(made: Compiled, chip: Hcd | None) -> tuple[str, str]:
         return "interpreter", f"formats by preference (kernels.order): {listed}"
     if len(wanted) > 1 and lacks_product(made.flat, chip):
         return "interpreter", "the dialect has no template for a product of the kernel"
-    why = (
-        f"formats by preference (kernels.order): {listed}; the next one where no compiler is found"
-    )
-    return "source", why
+    return "source", f"formats by preference (kernels.order): {listed}"
 
 
 # ---- Time ----

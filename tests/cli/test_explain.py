@@ -92,6 +92,14 @@ def test_a_forecast_without_sizes_says_what_is_missing(file: str) -> None:
     }
 
 
+@pytest.mark.parametrize(("asked", "route"), [("", "interpreter"), ("source", "source")])
+def test_the_route_follows_the_order_of_formats(
+    file: str, monkeypatch: pytest.MonkeyPatch, asked: str, route: str
+) -> None:
+    monkeypatch.setenv("HAL_ROUTE", asked)
+    assert plain(file, "--chip", "cpu")["route"][0] == route
+
+
 def test_storage_in_16_bits_is_a_stage(file: str) -> None:
     found = plain(file, "--dtype", "bf16")
     assert found["stages"][1]["name"] == "adapt"
