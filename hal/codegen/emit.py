@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from hal import dtypes
 from hal.codegen.errors import CodegenError
 from hal.codegen.frame import Frame
+from hal.codegen.gathering_index import is_loaded
+from hal.codegen.random_elements import random_elements
 from hal.dtypes import DType
 from hal.ir import nodes as ir
 from hal.ir.analysis import compute_dtype, promote
@@ -279,12 +281,12 @@ class Emitter:
         seed, offset, element = expr.operands
         place = scope.place(element)
         columns = scope.axes_of_tile["column"].length
-        if place is None or (place[2] != Const(1) and (columns > 1 and place[2] != Const(0))):
-            raise CodegenError(
-                "the element of philox must run along the columns of a tile",
-                span=expr.span,
-                next_step="Number the elements in the order of the output, as i * N + j.",
-            )
+        uniform = scope.is_uniform(seed) and scope.is_uniform(offset)
+        uniform = uniform and not is_loaded(seed) and not is_loaded(offset)
+        if not uniform or place is None or place[2] not in (Const(0), Const(1)):
+            return self._own(random_elements(scope, expr))
+        if place[2] == Const(0) and columns > 1 and place[1] == Const(0):
+            return self._own(random_elements(scope, expr))
         base, row, column = place
         rows = scope.axes_of_tile["row"].length if row != Const(0) else 1
         tile = scope.tile(dtypes.f32, rows, 1 if column == Const(0) else columns)

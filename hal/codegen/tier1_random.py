@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from hal import dtypes
 from hal.codegen.tier1_rewriter import Rewriter
-from hal.vil.builder import ProgramBuilder, TileHandle, ValueLike
+from hal.dtypes import DType
+from hal.vil.builder import TileHandle, ValueLike
 from hal.vil.model import Instruction
 
-__all__ = ["Words", "philox", "rng", "uniform"]
+__all__ = ["Words", "Writer", "philox", "rng", "uniform"]
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 INCREMENTS = (0x9E3779B9, 0xBB67AE85)
@@ -26,6 +29,24 @@ class Words:
 
     low: TileHandle
     high: TileHandle
+
+
+class Writer(Protocol):
+    """What Philox is written with: a Rewriter, or anything with tiles, constants and loops."""
+
+    def like(self, role: str, a: TileHandle, dtype: DType | None = None) -> TileHandle: ...
+
+    def constant(self, dtype: DType, value: float | int) -> TileHandle: ...
+
+    def repeat(self, count: int, body: Callable[[ValueLike], None]) -> None: ...
+
+    def un(self, function: str, d: TileHandle, a: TileHandle) -> None: ...
+
+    def bin(self, function: str, d: TileHandle, a: TileHandle, b: TileHandle) -> None: ...
+
+    def sel(self, d: TileHandle, a: TileHandle, b: TileHandle, c: TileHandle) -> None: ...
+
+    def cast(self, d: TileHandle, a: TileHandle) -> None: ...
 
 
 def rng(p: Rewriter, item: Instruction) -> None:
@@ -79,11 +100,11 @@ def _indices(p: Rewriter, d: TileHandle, base: ValueLike, pitch: ValueLike) -> W
     return Words(low, high)
 
 
-def philox(p: Rewriter, out: TileHandle, element: Words, key: Words, offset: Words) -> None:
+def philox(p: Writer, out: TileHandle, element: Words, key: Words, offset: Words) -> None:
     """out = the raw 32 bits of each element: any integer index, key and offset.
 
     Args:
-        out: i32, R × C; the words of the others are R or 1 by C or 1 (the element's: R × C).
+        out: i32, R × C; the words of the others are R or 1 by C or 1.
     """
     names = ("c0", "c1", "c2", "c3", "carried")
     words = [p.like(f"counter {name}", out, dtypes.i32) for name in names]
@@ -122,7 +143,7 @@ def philox(p: Rewriter, out: TileHandle, element: Words, key: Words, offset: Wor
         p.sel(out, is_lane, word, out)
 
 
-def _upper(p: Rewriter, out: TileHandle, part: TileHandle, word: TileHandle, by: int) -> None:
+def _upper(p: Writer, out: TileHandle, part: TileHandle, word: TileHandle, by: int) -> None:
     """out = upper half of the unsigned product, from the signed one: by counts as by − 2³²."""
     factor = p.constant(dtypes.i32, _signed(by))
     p.bin("mulhi", out, word, factor)
@@ -132,9 +153,8 @@ def _upper(p: Rewriter, out: TileHandle, part: TileHandle, word: TileHandle, by:
     p.bin("add", out, out, part)
 
 
-def uniform(p: ProgramBuilder, d: TileHandle, raw: TileHandle) -> None:
+def uniform(p: Writer, d: TileHandle, raw: TileHandle) -> None:
     """d = (raw >> 8) · 2⁻²⁴ in f32; raw is used up."""
-    assert isinstance(p, Rewriter)
     p.bin("shru", raw, raw, p.constant(dtypes.i32, 8))
     p.cast(d, raw)
     p.bin("mul", d, d, p.constant(dtypes.f32, 2.0**-24))
