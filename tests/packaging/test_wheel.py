@@ -134,3 +134,17 @@ def test_a_port_builds_outside_the_project(where: str, installed: Path, tmp_path
         check=True,
     ).stdout
     assert [line.split()[-1] for line in symbols.splitlines()] == ["hal_port_entry"]
+
+
+def test_a_port_is_started_built_checked_and_packed_with_the_wheel_alone(
+    installed: Path, tmp_path: Path
+) -> None:
+    done = hal(installed, "port", "new", "acme", "--into", str(tmp_path), "--kind", "gpu")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "acme"
+    page = (ROOT / "docs/port-your-chip.md").read_text(encoding="utf-8")
+    (folder / "port.c").write_text(page.split("```c\n")[1].split("```")[0], encoding="utf-8")
+    for words in (("build", folder), ("check", folder), ("size", folder), ("pack", folder)):
+        done = hal(installed, "port", *map(str, words))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((folder / "dist").glob("hal_port_acme-0.1.0-py3-none-linux_*.whl"))) == 1
