@@ -22,7 +22,7 @@ _SECTION = re.compile(r"^\s*//\s*-{2,}\s*(.*?)\s*-{2,}\s*$")
 _BEYOND = re.compile(r"tier [23]\b|optional\b", re.I)
 _TABLE = re.compile(r"\bhal_(\w+)_table\s+\w+\s*=")
 _ENTRY = re.compile(r"\.(\w+)\s*=\s*&?(\w+)")
-_HOOKS_BEYOND = {"peer_info"}
+_HOOKS_BEYOND = {"peer_info", "operator_info", "operator_supports", "operator_run"}
 """Hooks of the kit that tier 1 does not need."""
 _NOT_THE_PORT = {"build", "tests", "test", "out", "dist"}
 

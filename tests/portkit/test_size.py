@@ -134,3 +134,11 @@ def test_the_command_prints_a_table_and_writes_json(run, tmp_path: Path) -> None
     done = run("hal.cli", "port", "size", tmp_path / "none")
     assert (done.returncode, done.stdout) == (2, "")
     assert "is no folder" in done.stderr
+
+
+def test_the_page_on_costs_has_the_example_vendors_figures(root: Path) -> None:
+    size = measure(root / "docs/examples/acme")
+    page = (root / "docs/porting-cost.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| acme |"))
+    cells = [cell.strip() for cell in row.split("|")[4:8]]
+    assert cells == [str(size.tier_1_lines), str(size.lines), "3", f"{size.hcd_lines} lines"]

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import hal
 import numpy
+
+import hal
 
 FOLDER = Path(__file__).resolve().parents[1]
 
