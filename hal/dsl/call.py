@@ -151,10 +151,11 @@ def ready(
 def _loaded(device: Device, trace: Trace, sizes: Mapping[str, int]) -> LaunchedKernel:
     """The trace's kernel on a device; one for each power of two of the sizes, which steer tiles."""
     from hal.codegen import compile as compile_kernel
+    from hal.codegen.dialect.route import load
 
     known = _KERNELS.setdefault(device, {})
     key = (trace, tuple(size.bit_length() for size in sizes.values()))
     if key not in known:
         compiled = compile_kernel(trace.kernel, device.hcd, sizes=sizes)
-        known[key] = device.load(compiled.module)[compiled.kernel_name]
+        known[key] = load(compiled.module, device)[compiled.kernel_name]
     return known[key]

@@ -44,7 +44,8 @@ def load(module: Module, device: Device, route: str = "auto") -> LoadedModule:
 
     A module with products that the dialect has no template for is better interpreted, so VIL goes
     first there. A format drops out when the port has no means for it (no compiler), or the dialect
-    no words for a program; that is logged once. What a compiler refuses is an error, not a reason to go on.
+    no words for a program; that is logged once. What a compiler refuses is an error, not a reason
+    to go on.
 
     Raises:
         StatusError: the port refuses the module.
