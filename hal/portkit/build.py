@@ -85,7 +85,8 @@ def build(folder: Path, *, debug: bool = False, sanitize: bool = False) -> Build
         made.messages += _plain(done.stdout + done.stderr, failed=done.returncode != 0)
         if done.returncode != 0:
             return made
-    made.library, _ = locate(folder)
+    inside = sorted(place.rglob("hal_port_*.so"))
+    made.library = inside[0].resolve() if len(inside) == 1 else locate(folder)[0]
     made.is_good = True
     return made
 
@@ -94,7 +95,7 @@ def checked(made: Build) -> PortCheck:
     """Check what was built; a sanitized library is looked at with the sanitizer loaded first."""
     assert made.library is not None
     with _sanitizer_first(made.is_sanitized):
-        return check(made.folder)
+        return check(made.library)
 
 
 @contextmanager

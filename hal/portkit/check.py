@@ -76,14 +76,22 @@ def locate(path: Path) -> tuple[Path, Path | None]:
     found = candidates(Spec(str(path.absolute())))[0]
     if found.path is None:
         next_step = "Name the .so file, or a folder that holds one."
-        if path.is_dir() and (path / "CMakeLists.txt").is_file():
+        if (path / "CMakeLists.txt").is_file() and found.problem.endswith("none"):
+            built = sorted(path.glob("build*/**/hal_port_*.so"))
             next_step = f"Build it first: hal port build {path}"
+            if built:
+                next_step = f"Name one that was built: {', '.join(map(str, built))}"
         raise UsageError(found.problem, call="port.check", next_step=next_step)
-    hcd = found.hcd
-    if hcd is None:  # A library in the build folder of a port's own folder.
-        near = sorted(path.glob("*.hcd.yaml")) if path.is_dir() else []
-        hcd = near[0] if len(near) == 1 else None
-    return found.path, hcd
+    return found.path, found.hcd or _above_the_build(found.path)
+
+
+def _above_the_build(library: Path) -> Path | None:
+    """The one description of the port's folder, for a library that lies in its build folder."""
+    for folder in library.parents:
+        if not folder.name.startswith("build"):
+            near = sorted(folder.glob("*.hcd.yaml")) if folder != library.parent else []
+            return near[0] if len(near) == 1 else None
+    return None
 
 
 def check(path: Path, *, tier: int = 1) -> PortCheck:

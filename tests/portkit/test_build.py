@@ -53,3 +53,22 @@ def test_a_folder_without_a_build_file_is_refused(run, tmp_path: Path) -> None:
     done = run("hal.cli", "port", "build", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "has no CMakeLists.txt" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_library_that_stays_in_the_build_folder_is_found_with_its_description(
+    kit_port: Path, tmp_path: Path, run
+) -> None:
+    folder = shutil.copytree(
+        kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*", "*.so")
+    )
+    text = (folder / "CMakeLists.txt").read_text(encoding="utf-8")
+    text = text.replace("LIBRARY_OUTPUT_DIRECTORY", "LABELS")
+    (folder / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    for words in (["--debug"], []):
+        done = run("hal.cli", "port", "build", folder, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "acme.hcd.yaml is valid" in done.stdout
+    done = run("hal.cli", "port", "check", folder)
+    assert done.returncode == 2
+    assert "Name one that was built" in done.stderr
