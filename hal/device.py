@@ -10,6 +10,7 @@ from hal.chip.facts import DeviceInfo, MemoryStats
 from hal.chip.opened import Chip
 from hal.errors import OutOfRange, UsageError
 from hal.event import Event
+from hal.library import Library
 from hal.memory.pinned import PinnedMemory
 from hal.memory.region import Buffer
 from hal.module import Module
@@ -78,6 +79,7 @@ class Device(Chip):
     def __init__(self, port: Port, index: int) -> None:
         super().__init__(port, index)
         self._default_stream: Stream | None = None
+        self._library: Library | None = None
 
     def alloc(self, bytes: int, *, alignment: int = 0, zero: bool = False) -> Buffer:  # noqa: A002
         """Make a buffer, straight from the device. `empty()` takes cached memory instead.
@@ -136,6 +138,13 @@ class Device(Chip):
                 if self._default_stream is None:
                     self._default_stream = self.stream()
         return self._default_stream
+
+    @property
+    def library(self) -> Library:
+        """The operators that the port's own library runs; empty where it has none."""
+        if self._library is None:
+            self._library = Library(self)
+        return self._library
 
     def event(self, *, host: bool = False, timing: bool = False) -> Event:
         """Make an event.

@@ -23,7 +23,7 @@ FLOORS = {
     1: {"_generated", "_paths", "command", "errors", "dtypes", "_generate"},
     2: {"hcd", "_native"},
     3: {"port", "chip", "memory", "event", "signature", "launch", "graph", "stream", "array"}
-    | {"module", "profile", "collective", "device", "loading"},
+    | {"module", "profile", "collective", "device", "loading", "library"},
     4: {"ir", "vil", "ops", "sim"},
     5: {"dsl", "codegen", "tune", "trace", "testing", "parallel"},
     6: {"certify", "convert", "migrate", "portkit", "cli"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,6 +15,7 @@ from hal.codegen.compiling import compile_kernel
 from hal.codegen.dialect.route import format_of, formats
 from hal.codegen.dialect.route import load as route_load
 from hal.codegen.errors import CodegenError
+from hal.codegen.library import LibraryKernel, preferred
 from hal.dtypes import DType
 from hal.ir import bind
 from hal.ir.nodes import Kernel, Schedule
@@ -42,7 +44,7 @@ def loaded(
     route: str = "auto",
     source: str = "",
     name: str = "",
-) -> LaunchedKernel:
+) -> LaunchedKernel | LibraryKernel:
     """The kernel on a device: out of this process, out of the folder of compiled images, or made.
 
     Arguments and errors are those of `compile_kernel`. Sizes count by their power of two, since
@@ -57,6 +59,9 @@ def loaded(
         "route": route,
     }
     options |= {"schedule": repr(schedule), "tuned": tuned}
+    own = _of_library(device, kernel, sizes or {}, dtype, schedule, route)
+    if own is not None:
+        return own
     hcd = device.hcd
     key = image_store.identity(kernel, hcd.sha256, steps, options)
     with _LOCK:
@@ -82,6 +87,27 @@ def loaded(
         image_store.keep(key, module.image)
     with _LOCK:
         return known.setdefault(key, module)[kernel.name]
+
+
+def _of_library(
+    device: Device,
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    dtype: DType | None,
+    schedule: Schedule | None,
+    route: str,
+) -> LibraryKernel | None:
+    """The kernel on the device's own library, where that is asked for or predicted to be faster."""
+    asked = route == "library" or (route == "auto" and os.environ.get("HAL_ROUTE") == "library")
+    free = route == "auto" and os.environ.get("HAL_ROUTE", "") == "" and schedule is None
+    if not asked and not free:
+        return None
+    adapted = kernel if dtype is None else adapt_dtype(kernel, dtype)
+    known = {name: sizes.get(name, 1024) for name in kernel.params}
+    found, why = preferred(device, adapted, known, asked=asked)
+    if found is None and route == "library":
+        raise CodegenError(f"the library route does not do: {why}", span=None)
+    return found
 
 
 def _load(device: Device, image: bytes, name: str) -> Module | None:

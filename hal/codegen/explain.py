@@ -177,7 +177,7 @@ def explain(
         _barriers(made.module),
         _forecast(made, kernel, chip, known),
         _source(made, chip),
-        _route(made, chip),
+        _route(made, chip, _library(kernel, chip, known)),
         made.notes,
     )
 
@@ -261,7 +261,22 @@ def _source(made: Compiled, chip: Hcd | None) -> str:
         return f"not rendered: {error}"
 
 
-def _route(made: Compiled, chip: Hcd | None) -> tuple[str, str]:
+def _library(kernel: Kernel, chip: Hcd | None, sizes: Mapping[str, int]) -> str:
+    """What a device does with the kernel whose own library offers matmul; empty: it cannot."""
+    from hal.codegen.library import forecast, found
+    from hal.codegen.target import Target
+
+    if chip is None or found(kernel) is None or any(p not in sizes for p in kernel.params):
+        return ""
+    theirs, ours = forecast(kernel, Target.of(chip), sizes)
+    better = "the library" if theirs < ours else "the generated kernel"
+    return (
+        f"; where the device's library offers matmul, {better} is taken: library "
+        f"{theirs * 1e6:,.0f} us, generated {ours * 1e6:,.0f} us predicted"
+    )
+
+
+def _route(made: Compiled, chip: Hcd | None, library: str) -> tuple[str, str]:
     """How a device of the chip gets the module: `source` or `interpreter`, and why."""
     from hal.codegen.dialect.route import formats, lacks_product
 
@@ -270,10 +285,11 @@ def _route(made: Compiled, chip: Hcd | None) -> tuple[str, str]:
     wanted = formats(chip)
     listed = ", ".join(wanted)
     if not wanted[0].startswith("source."):
-        return "interpreter", f"formats by preference (kernels.order): {listed}"
+        return "interpreter", f"formats by preference (kernels.order): {listed}{library}"
     if len(wanted) > 1 and lacks_product(made.flat, chip):
-        return "interpreter", "the dialect has no template for a product of the kernel"
-    return "source", f"formats by preference (kernels.order): {listed}"
+        why = "the dialect has no template for a product of the kernel"
+        return "interpreter", f"{why}{library}"
+    return "source", f"formats by preference (kernels.order): {listed}{library}"
 
 
 # ---- Time ----

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES", "format_of", "formats", "lacks_product", "load"]
 
-ROUTES = ("auto", "flat", "vil", "source")
+ROUTES = ("auto", "flat", "vil", "source", "library")
 _LOG = logging.getLogger("hal.codegen")
 
 
