@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from hal.array.array import Array
 from hal.dsl.trace import Path, Trace, leaves, lengths
@@ -12,12 +11,9 @@ from hal.errors import UsageError
 
 if TYPE_CHECKING:
     from hal.device import Device
-    from hal.launch import Kernel as LaunchedKernel
     from hal.stream import Stream
 
 __all__ = ["Bound", "ready"]
-
-_KERNELS: WeakKeyDictionary[Device, dict[tuple[Any, ...], LaunchedKernel]] = WeakKeyDictionary()
 
 
 class Bound:
@@ -140,22 +136,12 @@ def ready(
     keywords: Mapping[str, Any],
 ) -> Bound:
     """The function traced, compiled, loaded and bound for these arguments."""
+    from hal.codegen.execute import loaded
+
     places = list(leaves(arguments, keywords))
     device = _device_of(name, places)
     trace = tracer(*arguments, **keywords)
     params, _ = lengths(arguments, keywords)
     sizes = {name: params[name] for name in trace.kernel.params}
-    return Bound(device, _loaded(device, trace, sizes).launch, trace, params, name)
-
-
-def _loaded(device: Device, trace: Trace, sizes: Mapping[str, int]) -> LaunchedKernel:
-    """The trace's kernel on a device; one for each power of two of the sizes, which steer tiles."""
-    from hal.codegen import compile as compile_kernel
-    from hal.codegen.dialect.route import load
-
-    known = _KERNELS.setdefault(device, {})
-    key = (trace, tuple(size.bit_length() for size in sizes.values()))
-    if key not in known:
-        compiled = compile_kernel(trace.kernel, device.hcd, sizes=sizes)
-        known[key] = load(compiled.module, device)[compiled.kernel_name]
-    return known[key]
+    kernel = loaded(device, trace.kernel, sizes=sizes)
+    return Bound(device, kernel.launch, trace, params, name)
