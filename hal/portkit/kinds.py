@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["KINDS", "add_kind", "add_start_files"]
 
-KINDS = ("npu", "gpu", "cpu")
+KINDS = tuple("npu gpu cpu".split())
 """The kinds; the first is the default."""
 
 _START = Path(__file__).resolve().parent / "start"
