@@ -83,7 +83,8 @@ def loaded(
             source=source,
             name=name,
         )
-        module = route_load(compiled.module, device, route)
+        seconds = sum(choice.seconds for choice in compiled.choices)
+        module = route_load(compiled.module, device, route, seconds=seconds)
         image_store.keep(key, module.image)
     with _LOCK:
         return known.setdefault(key, module)[kernel.name]

@@ -278,18 +278,14 @@ def _library(kernel: Kernel, chip: Hcd | None, sizes: Mapping[str, int]) -> str:
 
 def _route(made: Compiled, chip: Hcd | None, library: str) -> tuple[str, str]:
     """How a device of the chip gets the module: `source` or `interpreter`, and why."""
-    from hal.codegen.dialect.route import formats, lacks_product
+    from hal.codegen.dialect.route import ordered
 
     if chip is None:
         return "interpreter", "no chip was named; every chip takes vil.v1"
-    wanted = formats(chip)
-    listed = ", ".join(wanted)
-    if not wanted[0].startswith("source."):
-        return "interpreter", f"formats by preference (kernels.order): {listed}{library}"
-    if len(wanted) > 1 and lacks_product(made.flat, chip):
-        why = "the dialect has no template for a product of the kernel"
-        return "interpreter", f"{why}{library}"
-    return "source", f"formats by preference (kernels.order): {listed}{library}"
+    seconds = sum(choice.seconds for choice in made.choices)
+    wanted, why = ordered(made.flat, chip, seconds=seconds)
+    first = "source" if wanted[0].startswith("source.") else "interpreter"
+    return first, f"{why}{library}"
 
 
 # ---- Time ----

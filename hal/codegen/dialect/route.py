@@ -8,20 +8,37 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hal import dtypes
 from hal.codegen.dialect.image import image
 from hal.codegen.dialect.language import Dialect
 from hal.errors import HcdError, Unsupported
 from hal.hcd import Hcd
 from hal.vil.module import Module
+from hal.vil.tables import SREG_FORMS
 
 if TYPE_CHECKING:
     from hal.device import Device
     from hal.module import Module as LoadedModule
 
-__all__ = ["ROUTES", "format_of", "formats", "lacks_product", "load"]
+__all__ = ["ROUTES", "format_of", "formats", "lacks_product", "load", "ordered"]
 
 ROUTES = ("auto", "flat", "vil", "source", "library")
 _LOG = logging.getLogger("hal.codegen")
+
+WORTH_COMPILING_S = 1e-3
+"""Predicted time of a run from which the C compiler's tenth of a second is worth waiting for."""
+
+PLAIN_TYPES = frozenset({dtypes.f32, dtypes.f64, dtypes.i32, dtypes.i64, dtypes.bool_})
+_BIN = frozenset("add sub mul div max min and or xor lt le eq ne".split())
+_UN = frozenset("mov neg abs sqrt not isnan".split())
+_ANY = frozenset({""})
+PLAIN_OPS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("load", "store", "fill", "iota", "sel", "cast", "loop", "end", "if"), _ANY),
+    "bin": _BIN,
+    "un": _UN,
+    "sreg": frozenset(SREG_FORMS) - {"tile"},
+}
+"""What compilers turn into vector code by themselves."""
 
 
 def formats(hcd: Hcd, route: str = "auto") -> list[str]:
@@ -39,20 +56,56 @@ def formats(hcd: Hcd, route: str = "auto") -> list[str]:
     return known or ["vil.v1"]
 
 
-def load(module: Module, device: Device, route: str = "auto") -> LoadedModule:
-    """The module on a device, in the first format that works.
+def ordered(
+    module: Module, hcd: Hcd, route: str = "auto", seconds: float = 0.0
+) -> tuple[list[str], str]:
+    """The formats to try for a module, the preferred one first, and why.
 
-    A module with products that the dialect has no template for is better interpreted, so VIL goes
-    first there. A format drops out when the port has no means for it (no compiler), or the dialect
-    no words for a program; that is logged once. What a compiler refuses is an error, not a reason
-    to go on.
+    The order is the description's, unless a module speaks against it: one with products that the
+    dialect has no template for is interpreted; one of plain arithmetic, which a compiler turns into
+    one pass over the data, goes as source when it runs so long that compiling pays.
+
+    Args:
+        seconds: Predicted time of one run.
+    """
+    wanted = formats(hcd, route)
+    sources = [name for name in wanted if name.startswith("source.")]
+    order = f"formats by preference (kernels.order): {', '.join(wanted)}"
+    if not sources or len(wanted) == 1:
+        return wanted, order
+    if lacks_product(module, hcd):
+        rest = [name for name in wanted if name != "vil.v1"]
+        return ["vil.v1", *rest], "the dialect has no template for a product of the kernel"
+    if seconds >= WORTH_COMPILING_S and _is_plain(module):
+        rest = [name for name in wanted if name not in sources]
+        why = f"plain arithmetic of {seconds * 1e3:.1f} ms a run: compiling makes it one pass"
+        return [*sources, *rest], why
+    return wanted, order
+
+
+def _is_plain(module: Module) -> bool:
+    """True when every program only moves and computes what vector units do by themselves."""
+    for program in module.programs:
+        if any(tile.dtype not in PLAIN_TYPES for tile in program.tiles):
+            return False
+        for item in program.instructions:
+            if item.op not in PLAIN_OPS or item.function not in PLAIN_OPS[item.op]:
+                return False
+    return True
+
+
+def load(
+    module: Module, device: Device, route: str = "auto", *, seconds: float = 0.0
+) -> LoadedModule:
+    """The module on a device, in the first format that works (see `ordered`).
+
+    A format drops out when the port has no means for it (no compiler), or the dialect no words for
+    a program; that is logged once. What a compiler refuses is an error, not a reason to go on.
 
     Raises:
         StatusError: the port refuses the module.
     """
-    wanted = formats(device.hcd, route)
-    if len(wanted) > 1 and lacks_product(module, device.hcd):
-        wanted.sort(key=lambda name: name != "vil.v1")
+    wanted, _ = ordered(module, device.hcd, route, seconds)
     for name in wanted[:-1]:
         try:
             return _load(module, device, name)
