@@ -141,19 +141,25 @@ class Trace:
         """Shapes of the outputs."""
         return [tuple(value_of(e, params) for e in shape) for shape in self.shapes]
 
-    def evaluate(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """The result by the evaluator of the tensor IR, from NumPy arrays."""
+    def bound(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, int], dict[str, float]]:
+        """Inputs, params and scalars of the kernel by name, from NumPy arrays and numbers."""
         import numpy as np
 
-        from hal.ir import evaluate
-
-        found = dict(leaves(arguments, keywords))
+        named = keywords or {}
+        found = dict(leaves(arguments, named))
         inputs = [a.name for a in self.kernel.arrays_of("input")]
         arrays = {n: np.asarray(found[p]) for n, p in zip(inputs, self.arrays, strict=True)}
         scalars = {s.name: found[p] for s, p in zip(self.kernel.scalars, self.scalars, strict=True)}
-        params, _ = lengths(arguments, keywords)
-        values = {name: params[name] for name in self.kernel.params}
-        results = evaluate(self.kernel, arrays, values, scalars)
+        params, _ = lengths(arguments, named)
+        return arrays, {name: params[name] for name in self.kernel.params}, scalars
+
+    def evaluate(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """The result by the evaluator of the tensor IR, from NumPy arrays."""
+        from hal.ir import evaluate
+
+        results = evaluate(self.kernel, *self.bound(arguments, keywords))
         outputs = tuple(results[a.name] for a in self.kernel.arrays_of("output"))
         return outputs[0] if self.single else outputs
 
