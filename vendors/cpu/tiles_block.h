@@ -71,9 +71,10 @@ static void KERNEL(const void *left, const void *right, int64_t line, uint32_t d
     ROWS(6)
     ROWS(7)
 #if BLOCK_ROWS > 8
-        ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13)
+    ROWS(8)
+    ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13)
 #endif
-            default : BLOCK(left, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
+        default : BLOCK(left, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
   }
 #undef ROWS
 }
