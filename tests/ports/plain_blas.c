@@ -20,3 +20,15 @@ enum { TRANSPOSED = 112 };
   }
 DEFINE_GEMM(scipy_cblas_sgemm, float)
 DEFINE_GEMM(scipy_cblas_dgemm, double)
+
+// The same for f32 as oneDNN offers it; compiled with -DONEDNN alone, so that a library has one of
+// the two interfaces that the port looks for.
+#ifdef ONEDNN
+int dnnl_sgemm(char turn_a, char turn_b, int64_t m, int64_t n, int64_t k, float alpha,
+               const float *a, int64_t a_pitch, const float *b, int64_t b_pitch, float beta,
+               float *c, int64_t c_pitch) {
+  scipy_cblas_sgemm(101, turn_a == 'T' ? TRANSPOSED : 111, turn_b == 'T' ? TRANSPOSED : 111, (int)m,
+                    (int)n, (int)k, alpha, a, (int)a_pitch, b, (int)b_pitch, beta, c, (int)c_pitch);
+  return 0;
+}
+#endif

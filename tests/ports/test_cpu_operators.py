@@ -32,6 +32,29 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (33, 18, 65)])
+def test_a_library_with_onednns_interface_serves_f32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int]
+) -> None:
+    path = tmp_path / "libplain_onednn.so"
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    subprocess.run([*compiler, "-DONEDNN", "-shared", "-fPIC", "-o", path, SOURCE], check=True)
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a = rng.integers(-4, 5, (m, k)).astype(np.float32)
+    b = rng.integers(-4, 5, (n, k)).astype(np.float32)  # read transposed
+    from hal.dtypes import f32
+    from hal.library import Operand
+
+    with hal.load_port("cpu", options={"blas": str(path)}).device(0) as device:
+        assert device.library.operators == {"matmul": frozenset({f32})}
+        left, right, out = device.array(a), device.array(b), device.empty((m, n), "f32")
+        stream = device.stream()
+        operands = [Operand(left, f32, (m, k), (k, 1)), Operand(right, f32, (k, n), (1, k))]
+        device.library.run(stream, "matmul", operands, [Operand(out, f32, (m, n), (n, 1))])
+        np.testing.assert_array_equal(out.numpy(stream=stream), a @ b.T)
+
+
 def open_rig(monkeypatch: pytest.MonkeyPatch, blas: str) -> Rig:
     """A device of the port without layers, with this library."""
     monkeypatch.setenv("HAL_CPU_BLAS", blas)

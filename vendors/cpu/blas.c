@@ -1,5 +1,6 @@
 // See blas.h. The interface is CBLAS with 32-bit integers: OpenBLAS as Debian installs it, or the
-// wheel scipy-openblas32, whose symbols begin with scipy_.
+// wheel scipy-openblas32, whose symbols begin with scipy_. Where there is none, oneDNN's dnnl_sgemm
+// serves f32 (oneAPI Deep Neural Network Library, developer guide, "BLAS functions").
 #include "blas.h"
 
 #include <dlfcn.h>
@@ -15,10 +16,23 @@ typedef void (*gemm_f64)(int order, int turn_a, int turn_b, int m, int n, int k,
                          const double *a, int a_pitch, const double *b, int b_pitch, double beta,
                          double *c, int c_pitch);
 
+typedef int (*gemm_onednn)(char turn_a, char turn_b, int64_t m, int64_t n, int64_t k, float alpha,
+                           const float *a, int64_t a_pitch, const float *b, int64_t b_pitch,
+                           float beta, float *c, int64_t c_pitch);
+
 static struct {
   gemm_f32 f32;
-  gemm_f64 f64;
+  gemm_f64 f64;  // NULL where the library has f32 alone.
+  gemm_onednn onednn;
 } blas;
+
+static void run_onednn(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
+                       const float *a, int a_pitch, const float *b, int b_pitch, float beta,
+                       float *c, int c_pitch) {
+  (void)order;
+  blas.onednn(turn_a == PLAIN ? 'N' : 'T', turn_b == PLAIN ? 'N' : 'T', m, n, k, alpha, a, a_pitch,
+              b, b_pitch, beta, c, c_pitch);
+}
 
 static void *find(void *library, const char *name) {
   char longer[80];
@@ -34,6 +48,12 @@ static bool take(const char *path, uint32_t threads) {
   }
   void *single = find(library, "cblas_sgemm"), *wide = find(library, "cblas_dgemm");
   void *share = find(library, "openblas_set_num_threads");
+  void *onednn = dlsym(library, "dnnl_sgemm");
+  if (onednn != NULL) {
+    memcpy(&blas.onednn, &onednn, sizeof(onednn));
+    blas.f32 = run_onednn;
+    return true;
+  }
   if (single == NULL || wide == NULL) {
     dlclose(library);
     return false;
@@ -49,16 +69,18 @@ static bool take(const char *path, uint32_t threads) {
 }
 
 bool cpu_blas_start(const char *path, uint32_t threads) {
-  static const char *const names[] = {"libopenblas.so.0", "libblas.so.3"};
+  static const char *const names[] = {"libopenblas.so.0", "libblas.so.3", "libdnnl.so.3",
+                                      "libdnnl.so.2"};
   memset(&blas, 0, sizeof(blas));
   if (path != NULL) {
     if (strcmp(path, "none") == 0 || take(path, threads)) {
       return blas.f32 != NULL;
     }
-    kit_log(HAL_LOG_WARNING, "blas=%s is no BLAS: %s", path, "it lacks cblas_sgemm or cannot load");
+    kit_log(HAL_LOG_WARNING, "blas=%s is no BLAS: %s", path,
+            "it lacks cblas_sgemm and dnnl_sgemm, or cannot load");
     return false;
   }
-  for (int i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); ++i) {
     if (take(names[i], threads)) {
       return true;
     }
@@ -72,7 +94,7 @@ int32_t cpu_blas_info(kit_device *device, uint32_t index, hal_operator_info *out
     return kit_fail(HAL_ERROR_OUT_OF_RANGE, "operator %u of %d", index, blas.f32 != NULL);
   }
   snprintf(out_info->name, sizeof(out_info->name), "matmul");
-  out_info->dtype_mask = 1ull << HAL_DTYPE_F32 | 1ull << HAL_DTYPE_F64;
+  out_info->dtype_mask = 1ull << HAL_DTYPE_F32 | (uint64_t)(blas.f64 != NULL) << HAL_DTYPE_F64;
   return HAL_OK;
 }
 
@@ -146,6 +168,9 @@ int32_t cpu_blas_supports(kit_device *device, const hal_operator_desc *desc,
   if ((dtype != HAL_DTYPE_F32 && dtype != HAL_DTYPE_F64) || desc->inputs[0].dtype != dtype ||
       desc->inputs[1].dtype != dtype) {
     return refuse("the types are not all f32, or all f64");
+  }
+  if (dtype == HAL_DTYPE_F64 && blas.f64 == NULL) {
+    return refuse("the library that was found has f32 alone");
   }
   for (uint32_t i = 0; i < desc->attribute_count; ++i) {
     const hal_attribute *at = &desc->attributes[i];

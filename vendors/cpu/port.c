@@ -7,7 +7,8 @@
 //   the
 //                                 best of this processor; none: the kit's interpreter alone
 //   blas=PATH  HAL_CPU_BLAS=PATH  library of the operator matmul; none: no operator; default: what
-//                                 the host found (library.blas=PATH), else an installed OpenBLAS
+//                                 the host found (library.blas=PATH), else an installed OpenBLAS or
+//                                 oneDNN
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -71,8 +71,9 @@ def test_the_library_gives_the_numbers_of_the_definition(
         arrays[array.name] = rng.integers(-4, 5, shape).astype(array.dtype.numpy)
     wanted = evaluate(kernel, arrays, params)["c"]
     out, stream = device.empty(wanted.shape, wanted.dtype), device.stream()
-    if not device.library.operators:
-        with pytest.raises(CodegenError, match="the device's library offers no matmul"):
+    dtype = kernel.arrays[0].dtype
+    if dtype not in device.library.operators.get("matmul", ()):
+        with pytest.raises(CodegenError, match="the library route does not do"):
             loaded(device, kernel, sizes=params, route="library")
         return
     run = loaded(device, kernel, sizes=params, route="library")
@@ -83,7 +84,8 @@ def test_the_library_gives_the_numbers_of_the_definition(
 
 def test_what_is_on_offer_is_listed_with_its_types(device: Any) -> None:
     for name, types in device.library.operators.items():
-        assert (name, types) == ("matmul", frozenset({f32, f64}))
+        assert name == "matmul"
+        assert f32 in types <= frozenset({f32, f64})
 
 
 def test_a_kernel_that_no_operator_does_is_refused_by_name(device: Any) -> None:
