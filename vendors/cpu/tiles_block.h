@@ -58,25 +58,33 @@ static inline __attribute__((always_inline)) void BLOCK(const TYPE *restrict a,
 
 static void KERNEL(const void *left, const void *right, int64_t line, uint32_t depth, void *target,
                    int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
-#define ROWS(n)                                                                                    \
-  case n:                                                                                          \
-    BLOCK(left, right, line, depth, target, pitch, columns, add, n < BLOCK_ROWS ? n : BLOCK_ROWS); \
-    return;
+// Never more than a block has: the compiler sees the cases that no call reaches, too.
+#define FEW(n) (n < BLOCK_ROWS ? n : BLOCK_ROWS)
+#define ROWS(n)                                                           \
+  case n:                                                                 \
+    BLOCK(left, right, line, depth, target, pitch, columns, add, FEW(n)); \
+    return
   switch (rows) {
-    ROWS(1)
-    ROWS(2)
-    ROWS(3)
-    ROWS(4)
-    ROWS(5)
-    ROWS(6)
-    ROWS(7)
+    ROWS(1);
+    ROWS(2);
+    ROWS(3);
+    ROWS(4);
+    ROWS(5);
+    ROWS(6);
+    ROWS(7);
 #if BLOCK_ROWS > 8
-    ROWS(8)
-    ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13)
+    ROWS(8);
+    ROWS(9);
+    ROWS(10);
+    ROWS(11);
+    ROWS(12);
+    ROWS(13);
 #endif
-        default : BLOCK(left, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
+    default:
+      BLOCK(left, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
   }
 #undef ROWS
+#undef FEW
 }
 
 #undef JOIN_

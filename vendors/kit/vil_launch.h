@@ -117,7 +117,8 @@ int32_t vil_run_move(vil_run *run, const vil_instruction *at);
 // vil_block.c: a LOAD or STORE of a plain block; 0 when vil_run_move must do it.
 int vil_run_block(vil_run *run, const vil_instruction *at);
 void vil_stream_fence(void);  // After stores past the caches, before others may look.
-// Copies rows × columns elements; steps from row to row and column to column are in bytes.
+// vil_area.c: copies rows × columns elements; steps from row to row and column to column are in
+// bytes.
 void vil_copy_area(void *to, int64_t to_row, int64_t to_column, const void *from, int64_t from_row,
                    int64_t from_column, int64_t rows, int64_t columns, uint32_t bytes);
 // Data of the tile operations; the valid regions are set. NULL scratch gives OUT_OF_MEMORY.
