@@ -86,7 +86,7 @@ def chip_text(costs: Mapping[str, float], burst_bytes: int = 16) -> str:
     lines: dict[str, Any] = {}
     for line in hcd.load("hal/cpu").flat().decode().splitlines():
         path, _, value = line.partition("\t")
-        if not path.startswith(("compute.", "memory.l2.")):
+        if not path.startswith(("compute.", "memory.l2.", "memory.l3.")):
             lines[path] = value
     lines |= _compute(costs)
     lines |= {"clocks.core.sustained_hz": 10**9, "units.core.count": 1}

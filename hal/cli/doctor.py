@@ -67,7 +67,7 @@ def _check_package(name: str, wanted: str) -> Finding:
     """Find one distribution that hal-sdk requires and import it."""
     from importlib import metadata
 
-    module = {"PyYAML": "yaml"}.get(name, name)
+    module = {"PyYAML": "yaml", "pyelftools": "elftools"}.get(name, name)
     try:
         version = metadata.version(name)
         importlib.import_module(module)

@@ -93,12 +93,12 @@ def create(name: str, into: Path, *, kind: str = KINDS[0]) -> Path:
 
 def _refuse_taken(name: str) -> None:
     """Refuse the name of a port that is there: two ports of one name cannot be loaded by it."""
-    import hal
+    from hal.port.discovery import all_candidates
 
-    for record in hal.ports():
-        if record.name == name:
+    for found in all_candidates():
+        if found.name == name:
             raise UsageError(
-                f"there is a port '{name}' at {record.path}",
+                f"there is a port '{name}' at {found.path}",
                 call="port.new",
                 next_step="Choose another name; two ports of one name can only be told by path.",
             )

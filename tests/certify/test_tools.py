@@ -62,7 +62,7 @@ def test_a_longer_struct_has_its_tail_behind_it(raw: Raw) -> None:
 
 
 def test_the_port_has_functions_and_lacks_others(raw: Raw) -> None:
-    assert (raw.has("memory.alloc"), raw.has("operator.run")) == (True, False)
+    assert (raw.has("memory.alloc"), raw.has("memory.export_handle")) == (True, False)
 
 
 def test_clean_ends_what_was_made_and_forgets_what_was_ended(raw: Raw, device: int) -> None:
@@ -112,14 +112,16 @@ def test_a_claimed_capability_that_the_port_has_lets_the_case_run(raw: Raw, devi
 
 def test_three_witnesses_make_a_skip(raw: Raw, device: int) -> None:
     with pytest.raises(record.CapabilityAbsent) as absent:
-        capability(raw, device, settings(), "features.library")
+        capability(raw, device, settings(), "features.ipc")
     assert set(absent.value.witnesses) == {"hcd", "query", "probe"}
-    assert absent.value.witnesses["probe"] == "operator.enumerate: UNSUPPORTED"
+    assert (
+        absent.value.witnesses["probe"] == "memory.export_handle, memory.import_handle: UNSUPPORTED"
+    )
 
 
 def test_a_claim_that_the_port_denies_is_a_failure(raw: Raw, device: int) -> None:
     with pytest.raises(AssertionError, match="HAL-ABI-006"):
-        capability(raw, device, settings(features__library="true"), "features.library")
+        capability(raw, device, settings(features__ipc="true"), "features.ipc")
 
 
 def test_an_hcd_that_claims_too_little_runs_the_case_and_warns(raw: Raw, device: int) -> None:

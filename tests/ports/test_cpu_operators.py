@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hal
+import hal.loading
 from hal.testing import raw
 from hal.testing.abi import Status
 from hal.testing.rig import Rig
@@ -21,6 +22,13 @@ from hal.testing.target import find
 
 SOURCE = Path(__file__).with_name("plain_blas.c")
 NUMBERS = {"f32": 1, "f64": 4}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fresh() -> None:
+    """Options count when a port starts: one that an earlier file started is stopped."""
+    for port in list(hal.loading._loaded.values()):
+        port.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hal.cli import run
+from hal.cli import run_group as run
 from hal.cli.sim import command
 from hal.hcd import load
 from hal.sim import calibration, gemm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,15 @@ def device(chip: str = "sim:sim/npu-small", **options: object) -> Iterator[hal.D
     with port.device(0) as opened:
         yield opened
     port.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """A device that is collected in between waits, and what the host waited for is ordered."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def negate(dev: hal.Device, stream: hal.Stream, x: object, y: object) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import hal
 from hal import dtypes
-from hal.cli import run
+from hal.cli import run_group as run
 from hal.cli.sim import command
 from hal.vil.recipes import elementwise
 from tests.sim_port.test_timing import peer_ends
