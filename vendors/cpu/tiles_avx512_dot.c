@@ -81,16 +81,6 @@ static void multiply_i8(const void *left, const void *right, int64_t line, uint3
   }
 }
 
-static void pack_i8_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
-  uint8_t flip = dtype == HAL_DTYPE_I8 ? 0x80 : 0, *to = out;
-  for (uint32_t i = 0; i < count; ++i) to[i] = ((const uint8_t *)row)[i] ^ flip;
-}
-
-static void pack_i8_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
-                          uint32_t dtype, uint32_t depth, uint32_t columns) {
-  pack_quads(out, panel_bytes, first, pitch, depth, columns, dtype == HAL_DTYPE_U8);
-}
-
 const cpu_product cpu_avx512_bf16 = {.value_bytes = 2,
                                      .group = 2,
                                      .depth_multiple = 2,

@@ -68,4 +68,14 @@ static inline __attribute__((always_inline)) void pack_quads(uint8_t *out, size_
   }
 }
 
+static void pack_i8_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
+  uint8_t flip = dtype == HAL_DTYPE_I8 ? 0x80 : 0, *to = out;
+  for (uint32_t i = 0; i < count; ++i) to[i] = ((const uint8_t *)row)[i] ^ flip;
+}
+
+static void pack_i8_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+                          uint32_t dtype, uint32_t depth, uint32_t columns) {
+  pack_quads(out, panel_bytes, first, pitch, depth, columns, dtype == HAL_DTYPE_U8);
+}
+
 #endif  // CPU_TILES_DOT_H_
