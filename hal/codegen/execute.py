@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Executable", "loaded"]
 
-_LOADED: WeakKeyDictionary[Device, dict[str, Module]] = WeakKeyDictionary()
+_LOADED: WeakKeyDictionary[Device, dict[str, Module | dict[str, LibraryKernel]]] = (
+    WeakKeyDictionary()
+)
+"""Per device what has kernels by name: modules, or the one kernel of the library route."""
 _LOCK = threading.Lock()
 
 
@@ -57,11 +60,9 @@ def loaded(
         "without": sorted(without),
         "dtype": dtype and dtype.name,
         "route": route,
+        "asked": os.environ.get("HAL_ROUTE", ""),
     }
     options |= {"schedule": repr(schedule), "tuned": tuned}
-    own = _of_library(device, kernel, sizes or {}, dtype, schedule, route)
-    if own is not None:
-        return own
     hcd = device.hcd
     key = image_store.identity(kernel, hcd.sha256, steps, options)
     with _LOCK:
@@ -69,6 +70,10 @@ def loaded(
         found = known.get(key)
     if found is not None:
         return found[kernel.name]
+    own = _of_library(device, kernel, sizes or {}, dtype, schedule, route)
+    if own is not None:
+        with _LOCK:
+            return known.setdefault(key, {kernel.name: own})[kernel.name]
     image = image_store.find(key)
     module = None if image is None else _load(device, image, kernel.name)
     if module is None:

@@ -41,6 +41,8 @@ class Product:
 
 def found(kernel: Kernel) -> Product | None:
     """The product that a kernel is, after the passes; None when it is anything else."""
+    if len(kernel.arrays_of("input")) != 2 or all(s.assignment != "+=" for s in kernel.assigns):
+        return None  # Most kernels, before a pass has run.
     kernel = run_passes(kernel)
     if len(kernel.assigns) != 1 or kernel.scalars or len(kernel.arrays) != 3:
         return None
