@@ -99,8 +99,9 @@ def elements_of(build: Writer, tensor: Tensor, subscripts: Sequence[Expr]) -> Ex
     return build.at(tensor, _subscripts(tensor, subscripts))
 
 
+@operator(domain="shape")
 def broadcast_to(x: Tensor, shape: Sequence[Length]) -> Tensor:
-    """x repeated to a shape, without a copy."""
+    """x repeated to a shape by NumPy's rule, without a copy."""
     if broadcast_shapes("broadcast_to", x.shape, shape) != tuple(shape):
         raise refuse("broadcast_to", f"{list(x.shape)} does not spread to {list(shape)}")
     return mapped([x], shape, x.dtype, lambda b, at: elements_of(b, x, at), is_view=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hal import dtypes
-from hal.dsl.dim import Length
+from hal.dsl.dim import Length, expr_of
 from hal.dsl.function import operator
 from hal.dsl.reductions import axis_of
 from hal.dsl.shaping import product_of, sum_of
@@ -115,7 +115,7 @@ def random_uniform(like: Tensor, seed: Any, offset: Any = 0) -> Tensor:
         position: Expr = Const(0)
         step: Length = 1
         for subscript, length in zip(reversed(at), reversed(like.shape), strict=True):
-            position = sum_of(product_of(subscript, _expr(step)), position)
+            position = sum_of(product_of(subscript, expr_of(step)), position)
             step = step * length
         return Call("philox", (integer(build, seed), integer(build, offset), position))
 
@@ -123,12 +123,6 @@ def random_uniform(like: Tensor, seed: Any, offset: Any = 0) -> Tensor:
     tensor = mapped([like], like.shape, dtypes.f32, element)
     tensor.reads = tuple(reads)
     return tensor
-
-
-def _expr(length: Length) -> Expr:
-    from hal.dsl.dim import expr_of
-
-    return expr_of(length)
 
 
 @operator(domain="random")

@@ -8,7 +8,7 @@ from hal.dsl.dim import same
 from hal.dsl.elementwise import broadcast_shapes, elements_of
 from hal.dsl.function import operator
 from hal.dsl.shaping import expand_dims, squeeze
-from hal.dsl.tensor import Tensor, Writer, refuse, stated
+from hal.dsl.tensor import Tensor, Writer, named_dtype, refuse, stated
 from hal.dtypes import DType
 from hal.ir.nodes import Call, Cast
 
@@ -16,8 +16,6 @@ __all__ = ["checked_factors", "linear", "matmul", "solid"]
 
 
 def _result(x: Tensor, accumulate: Any) -> DType:
-    from hal.dsl.tensor import named_dtype
-
     return x.dtype if accumulate is None else named_dtype("matmul", accumulate)
 
 

@@ -95,14 +95,6 @@ def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 @operator(domain="shape")
-def broadcast_to(x: Tensor, shape: Sequence[Length]) -> Tensor:
-    """x repeated to a shape by NumPy's rule, without a copy."""
-    from hal.dsl import elementwise
-
-    return elementwise.broadcast_to(x, shape)
-
-
-@operator(domain="shape")
 def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """x read backwards along axes; along all by default."""
     wanted = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis

@@ -59,7 +59,11 @@ def test_a_library_with_onednns_interface_serves_f32(
         left, right, out = device.array(a), device.array(b), device.empty((m, n), "f32")
         stream = device.stream()
         operands = [Operand(left, f32, (m, k), (k, 1)), Operand(right, f32, (k, n), (1, k))]
-        device.library.run(stream, "matmul", operands, [Operand(out, f32, (m, n), (n, 1))])
+        target = Operand(out, f32, (m, n), (n, 1))
+        assert device.library.supports("matmul", operands, [target])
+        assert not device.library.supports("matmul", operands[:1], [target])
+        assert not device.library.supports("softmax", operands, [target])
+        device.library.run(stream, "matmul", operands, [target])
         np.testing.assert_array_equal(out.numpy(stream=stream), a @ b.T)
 
 
