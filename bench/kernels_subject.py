@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from bench.iree_peer import iree_call
 from bench.limits import limits
 from bench.measure import Contender, Figure, per_call
 from bench.peers import module
@@ -147,7 +149,11 @@ def peer_calls(
         absent.append("onnxruntime")
     else:
         calls[f"onnxruntime {runtime.__version__}"] = onnx_call(runtime, name, threads, arrays)
-    return calls, [*absent, "iree"]
+    if module("iree.runtime") is None or module("iree.compiler") is None:
+        absent.append("iree")
+    elif threads == 1:
+        calls[f"iree {version('iree-base-runtime')}"] = iree_call(name, arrays)
+    return calls, absent
 
 
 def torch_call(

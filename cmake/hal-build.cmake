@@ -16,12 +16,20 @@ function(hal_install)
   endif()
 endfunction()
 
+# hal_add_absent_port(NAME REASON): a port that only says why this build has not the real one.
+function(hal_add_absent_port name reason)
+  message(STATUS "The port ${name} is left out: ${reason}")
+  hal_add_port(${name} SOURCES "${CMAKE_SOURCE_DIR}/vendors/absent_port.c" KIT)
+  target_compile_definitions(hal_port_${name} PRIVATE
+    "HAL_ABSENT_NAME=\"${name}\"" "HAL_ABSENT_REASON=\"${reason}\"")
+endfunction()
+
 # Language, warnings and sanitizers of everything that the project compiles.
 function(hal_project_target target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11 C_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
-  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -ffp-contract=off)
   if(HAL_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
@@ -35,9 +43,6 @@ endfunction()
 # Called by hal_add_port for ports of this project.
 function(hal_project_port target)
   hal_project_target(${target})
-  if(NOT HAL_SANITIZE AND NOT APPLE)
-    target_link_options(${target} PRIVATE "LINKER:-z,defs") # a port imports nothing of the host
-  endif()
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/conformance/")
     return() # a broken port stays in the build folder; certification finds it by its path
   endif()
@@ -85,12 +90,10 @@ function(hal_build_libhal)
 endfunction()
 
 function(hal_build_kit)
-  add_library(hal_kit STATIC ${ARGN})
+  hal_add_kit(hal_kit ${ARGN})
   add_library(hal::kit ALIAS hal_kit)
   hal_project_target(hal_kit)
-  set_target_properties(hal_kit PROPERTIES C_VISIBILITY_PRESET hidden
-    ARCHIVE_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
-  target_link_libraries(hal_kit PUBLIC hal_headers Threads::Threads m)
+  set_target_properties(hal_kit PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${HAL_LIB_OUTPUT}")
   hal_install(TARGETS hal_kit ARCHIVE DESTINATION hal/_lib)
 endfunction()
 
@@ -112,7 +115,8 @@ function(hal_build_python)
   if(EXISTS "${CMAKE_SOURCE_DIR}/hal/_generated/loader_cdef.h")
     list(APPEND _cdefs "${CMAKE_SOURCE_DIR}/hal/_generated/loader_cdef.h")
   endif()
-  list(APPEND _cdefs "${CMAKE_SOURCE_DIR}/hal/native/python_cdef.h")
+  list(APPEND _cdefs "${CMAKE_SOURCE_DIR}/hal/_generated/python_port_cdef.h"
+    "${CMAKE_SOURCE_DIR}/hal/native/python_cdef.h")
   set(_includes "")
   foreach(_header hal calls loader)
     if(EXISTS "${CMAKE_SOURCE_DIR}/include/hal/${_header}.h")
@@ -209,15 +213,20 @@ function(hal_install_all)
     cmake_path(GET _file FILENAME _name)
     configure_file(${_file} "${HAL_LIB_OUTPUT}/cmake/${_name}" COPYONLY)
   endforeach()
+  hal_glob(_toolchains cmake/toolchains/*.cmake cmake/toolchains/parts/*.cmake)  # A change copies again.
+  file(COPY cmake/toolchains DESTINATION "${HAL_LIB_OUTPUT}/cmake")
+  hal_install(DIRECTORY cmake/toolchains DESTINATION hal/_lib/cmake)
   file(CONFIGURE OUTPUT "${HAL_LIB_OUTPUT}/cmake/hal-root.cmake"
     CONTENT "set(_hal_root \"${CMAKE_SOURCE_DIR}\")\n")
+  file(CONFIGURE OUTPUT "${HAL_LIB_OUTPUT}/cmake/hal-built-for.cmake"
+    CONTENT "set(_hal_built_for \"${CMAKE_SYSTEM_PROCESSOR}\")\n")
   hal_install(FILES ${_package} "${HAL_LIB_OUTPUT}/cmake/hal-config-version.cmake"
-    DESTINATION hal/_lib/cmake)
+    "${HAL_LIB_OUTPUT}/cmake/hal-built-for.cmake" DESTINATION hal/_lib/cmake)
   foreach(_folder include hcd conformance sim/calibration sim/data sim/models vendors/template vendors/kit)
     if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${_folder}")
       cmake_path(GET _folder PARENT_PATH _parent)
       hal_install(DIRECTORY ${_folder} DESTINATION hal/_data/${_parent}
-        PATTERN "__pycache__" EXCLUDE PATTERN "vendors/kit/*.c" EXCLUDE
+        PATTERN "__pycache__" EXCLUDE
         PATTERN "sim/*.[ch]" EXCLUDE PATTERN "sim/CMakeLists.txt" EXCLUDE)
     endif()
   endforeach()

@@ -37,6 +37,11 @@ def cmake_dir() -> Path:
     return lib_dir() / "cmake"
 
 
+def toolchains_dir() -> Path:
+    """Return the folder of CMake's toolchain files for other machines."""
+    return cmake_dir() / "toolchains"
+
+
 def include_dir() -> Path:
     """Return the folder to pass to a C compiler with -I for `#include "hal/hal.h"`."""
     return data_root() / "include"
@@ -78,7 +83,7 @@ def template_dir() -> Path:
 
 
 def kit_dir() -> Path:
-    """Return the folder of the kit's headers."""
+    """Return the folder of the kit's headers and sources."""
     return data_root() / "vendors" / "kit"
 
 

@@ -96,7 +96,12 @@ class HcdError(HalError):
 
 
 class PortLoadError(HalError):
-    """A port could not be loaded. `reasons` holds one line for each file that was tried."""
+    """A port could not be loaded.
+
+    `reasons` holds one line for each file that was tried. `status` is what opening the file
+    answered, 0 when none was opened; the file is there, so NOT_FOUND is the answer of port.init:
+    the port works, and its driver or device is not on this machine.
+    """
 
     def __init__(
         self,
@@ -105,9 +110,11 @@ class PortLoadError(HalError):
         call: str = "",
         next_step: str = "",
         reasons: Sequence[str] = (),
+        status: int = 0,
     ) -> None:
         super().__init__(problem, call=call, next_step=next_step)
         self.reasons: tuple[str, ...] = tuple(reasons)
+        self.status = status
 
 
 class StatusError(HalError):

@@ -246,7 +246,7 @@ def _open_candidate(candidate: Candidate, given: Hcd | None, settings: _Settings
     if given is None and candidate.hcd is not None:
         given = description.load_description(candidate.hcd)
     text = description.flat_text(given) if given is not None else b""
-    key = (candidate.path, text, settings, os.getpid())
+    key = (candidate.path, candidate.python_class, text, settings, os.getpid())
     known = _loaded.get(key)
     if known is not None and not known.is_closed:
         return known
@@ -270,7 +270,7 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
     """Open the library through libhal; its reason becomes the exception's text."""
     assert candidate.path is not None
     text = ffi.new("char[]", hcd_text)
-    lines = ffi.new("char[]", settings.options + installed_libraries())
+    lines = ffi.new("char[]", settings.options + installed_libraries() + _class_lines(candidate))
     rule = ffi.new("char[]", settings.break_rule)
     desc = ffi.new("hal_open_desc *")
     desc.size = ffi.sizeof("hal_open_desc")
@@ -288,12 +288,22 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
         if why.startswith(f"{candidate.path} is "):  # The message names the file already.
             why = f"it {why.removeprefix(f'{candidate.path} ')}"
         raise PortLoadError(
-            f"{candidate.path} does not load: {why}",
+            f"{candidate.python_class or candidate.path} does not load: {why}",
             call="hal.load_port",
             next_step="'hal ports --why' lists every attempt, 'hal doctor' looks at the machine.",
             reasons=[why],
+            status=status,
         )
     return out[0]
+
+
+def _class_lines(candidate: Candidate) -> bytes:
+    """The options with which a class in Python is found; its mistakes are told before it loads."""
+    if not candidate.python_class:
+        return b""
+    from hal.port.python_hooks import option_lines
+
+    return option_lines(candidate.python_class).encode()
 
 
 def _check_port(port: Port) -> None:

@@ -158,8 +158,6 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
 }
 
 static const kit_port port = {
-    .name = "sim",
-    .version = "1.0.0",
     .runtime = "",
     .runs_on = "device",
     .format = "vil.v1",
@@ -174,60 +172,12 @@ static const kit_port port = {
               .peer_info = sim_peer_info},
 };
 
-static const hal_port_table port_table = {KIT_PORT, .get_extension = sim_get_extension};
-static const hal_device_table device_table = {.size = sizeof(hal_device_table),
-                                              .open = kit_device_open,
-                                              .close = kit_device_close,
-                                              .get_i64 = kit_device_get_i64,
-                                              .get_str = kit_device_get_str,
-                                              .synchronize = sim_device_synchronize,
-                                              .peer_info = kit_device_peer_info};
-static const hal_memory_table memory_table = {KIT_MEMORY};
-static const hal_transfer_table transfer_table = {KIT_TRANSFER,
-                                                  .copy_peer = kit_transfer_copy_peer};
-static const hal_stream_table stream_table = {.size = sizeof(hal_stream_table),
-                                              .create = kit_stream_create,
-                                              .destroy = kit_stream_destroy,
-                                              .query = sim_stream_query,
-                                              .synchronize = sim_stream_synchronize,
-                                              .wait_event = kit_stream_wait_event};
-static const hal_event_table event_table = {.size = sizeof(hal_event_table),
-                                            .create = kit_event_create,
-                                            .destroy = kit_event_destroy,
-                                            .record = sim_event_record,
-                                            .query = sim_event_query,
-                                            .synchronize = sim_event_synchronize,
-                                            .signal = kit_event_signal,
-                                            .elapsed_ns = kit_event_elapsed_ns};
-static const hal_module_table module_table = {KIT_MODULE};
-static const hal_launch_table launch_table = {KIT_LAUNCH};
-static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
-static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
-static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
-static const hal_profile_table profile_table = {KIT_PROFILE};
-
-static const hal_port_root root = {
-    .size = sizeof(root),
-    .abi_major = HAL_ABI_MAJOR,
-    .abi_minor = HAL_ABI_MINOR,
-    .name = "sim",
-    .vendor = "hal",
-    .version = "1.0.0",
-    .build_id = "1.0.0",
-    .port = &port_table,
-    .device = &device_table,
-    .memory = &memory_table,
-    .transfer = &transfer_table,
-    .stream = &stream_table,
-    .event = &event_table,
-    .module = &module_table,
-    .launch = &launch_table,
-    .operators = &operator_table,
-    .graph = &graph_table,
-    .collective = &collective_table,
-    .profile = &profile_table,
-};
-
-int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
-  return kit_entry(&port, &root, host_major, host_minor, out_root);
-}
+KIT_ENTRY(port, .name = "sim", .vendor = "hal", .version = "1.0.0", .build_id = "1.0.0",
+          .port = KIT_PORT_TABLE(.get_extension = sim_get_extension),
+          .device = KIT_DEVICE_TABLE(.synchronize = sim_device_synchronize,
+                                     .peer_info = kit_device_peer_info),
+          .transfer = KIT_TRANSFER_TABLE(.copy_peer = kit_transfer_copy_peer),
+          .stream = KIT_STREAM_TABLE(.query = sim_stream_query,
+                                     .synchronize = sim_stream_synchronize),
+          .event = KIT_EVENT_TABLE(.record = sim_event_record, .query = sim_event_query,
+                                   .synchronize = sim_event_synchronize));

@@ -9,28 +9,14 @@
 
 #include "sim.h"
 
-static double number(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
-  char path[512];
-  double value = 0;
-  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
-  kit_hcd_f64(hcd, path, &value);
-  return value;
-}
-
-static const char *text(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
-  char path[512];
-  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
-  const char *value = kit_hcd_text(hcd, path);
-  return value == NULL ? "" : value;
-}
-
 // Bytes a second of one memory, by time or by the clock of its scope.
 static double memory_rate(const kit_hcd *hcd, const char *memory) {
-  double rate = number(hcd, "memory", memory, "bandwidth_bytes_per_s");
-  const char *clock = text(hcd, "units", text(hcd, "memory", memory, "scope"), "clock");
+  double rate = kit_hcd_number(hcd, "memory", memory, "bandwidth_bytes_per_s");
+  const char *clock =
+      kit_hcd_word(hcd, "units", kit_hcd_word(hcd, "memory", memory, "scope"), "clock");
   return rate > 0 ? rate
-                  : number(hcd, "memory", memory, "bandwidth_bytes_per_cycle") *
-                        number(hcd, "clocks", clock, "sustained_hz");
+                  : kit_hcd_number(hcd, "memory", memory, "bandwidth_bytes_per_cycle") *
+                        kit_hcd_number(hcd, "clocks", clock, "sustained_hz");
 }
 
 // The units that move bytes between host and device: one a direction unless the paths say more.
@@ -40,9 +26,10 @@ static void read_copy_engines(const kit_hcd *hcd, const char *host, sim_timing *
   out->copies[0].capacity = out->copies[1].capacity = 1;
   for (size_t cursor = 0; kit_hcd_next_id(hcd, "paths", &cursor, id, sizeof(id));) {
     for (int end = 0; end < 2; ++end) {
-      if (*host != '\0' && strcmp(text(hcd, "paths", id, end == 0 ? "from" : "to"), host) == 0) {
-        units[end] = text(hcd, "paths", id, "engine");
-        double count = number(hcd, "units", units[end], "count");
+      if (*host != '\0' &&
+          strcmp(kit_hcd_word(hcd, "paths", id, end == 0 ? "from" : "to"), host) == 0) {
+        units[end] = kit_hcd_word(hcd, "paths", id, "engine");
+        double count = kit_hcd_number(hcd, "units", units[end], "count");
         out->copies[end].capacity = count >= 1 && count < 4096 ? (uint32_t)count : 1;
       }
     }
@@ -59,11 +46,11 @@ int32_t sim_timing_read(const kit_hcd *hcd, sim_timing *out) {
   }
   const char *buffers = kit_hcd_text(hcd, "execution.buffers");
   out->memory_bytes_per_s = memory_rate(hcd, buffers);
-  out->memory_latency_ns = number(hcd, "memory", buffers, "latency_ns");
+  out->memory_latency_ns = kit_hcd_number(hcd, "memory", buffers, "latency_ns");
   out->host_bytes_per_s = out->memory_bytes_per_s;
   kit_hcd_f64(hcd, "overheads.copy_setup_ns", &out->copy_setup_ns);
   for (size_t cursor = 0; kit_hcd_next_id(hcd, "memory", &cursor, id, sizeof(id));) {
-    if (strcmp(text(hcd, "memory", id, "kind"), "host") == 0 && memory_rate(hcd, id) > 0) {
+    if (strcmp(kit_hcd_word(hcd, "memory", id, "kind"), "host") == 0 && memory_rate(hcd, id) > 0) {
       out->host_bytes_per_s = fmin(memory_rate(hcd, id), out->memory_bytes_per_s);
       snprintf(host, sizeof(host), "%s", id);
     }

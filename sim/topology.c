@@ -24,14 +24,6 @@ struct sim_topology {
   hop **from;                // Ways from a device to each node; made when they are asked for.
 };
 
-static double number(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
-  char path[300];
-  double value = 0;
-  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
-  kit_hcd_f64(hcd, path, &value);
-  return value;
-}
-
 static uint32_t count_ids(const kit_hcd *hcd, const char *section) {
   char id[SIM_NAME_BYTES];
   uint32_t count = 0;
@@ -61,15 +53,15 @@ static int read_link(const sim_topology *self, const kit_hcd *system, const char
       return 0;
     }
   }
-  double count = number(system, "links", id, "count");
-  double payload = number(system, "links", id, "max_payload_bytes");
-  double header = number(system, "links", id, "header_bytes");
-  out->bytes_per_s = number(system, "links", id, "bytes_per_s") * (count > 0 ? count : 1);
+  double count = kit_hcd_number(system, "links", id, "count");
+  double payload = kit_hcd_number(system, "links", id, "max_payload_bytes");
+  double header = kit_hcd_number(system, "links", id, "header_bytes");
+  out->bytes_per_s = kit_hcd_number(system, "links", id, "bytes_per_s") * (count > 0 ? count : 1);
   if (payload > 0) {
     out->bytes_per_s *= payload / (payload + header);
   }
   out->bytes_per_s /= sim_options_now()->slow_link;
-  out->latency_ns = number(system, "links", id, "latency_ns");
+  out->latency_ns = kit_hcd_number(system, "links", id, "latency_ns");
   snprintf(path, sizeof(path), "links.%.120s.duplex", id);
   const char *duplex = kit_hcd_text(system, path);
   out->full_duplex = duplex == NULL || strcmp(duplex, "half") != 0;
@@ -102,7 +94,7 @@ static void read_graph(sim_topology *self, const kit_hcd *system) {
   for (size_t cursor = 0; kit_hcd_next_id(system, "switches", &cursor, id, sizeof(id));) {
     node *fresh = &self->nodes[self->node_count++];
     snprintf(fresh->name, sizeof(fresh->name), "%s", id);
-    fresh->latency_ns = number(system, "switches", id, "latency_ns");
+    fresh->latency_ns = kit_hcd_number(system, "switches", id, "latency_ns");
   }
   for (size_t cursor = 0; kit_hcd_next_id(system, "links", &cursor, id, sizeof(id));) {
     if (read_link(self, system, id, &self->links[self->link_count])) {

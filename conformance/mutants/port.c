@@ -78,8 +78,6 @@ static int32_t get_info(uint32_t key, uint64_t capacity, char *out_text, uint64_
 }
 
 static const kit_port port = {
-    .name = "mutant",
-    .version = "1.0.0",
     .runtime = "",
     .runs_on = "device",
     .format = "vil.v1",
@@ -122,8 +120,6 @@ static const hal_module_table module_table = {
     .size = sizeof(module_table), .load = mutant_load, .unload = mutant_unload,
     .get_kernel = kit_module_get_kernel, .kernel_info = kit_module_kernel_info};
 static const hal_launch_table launch_table = {.size = sizeof(launch_table), .launch = mutant_launch};
-static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
-static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
 static const hal_collective_table collective_table = {
     .size = sizeof(collective_table), .unique_id = mutant_unique_id,
     .comm_create = mutant_comm_create, .comm_destroy = mutant_comm_destroy,
@@ -132,33 +128,15 @@ static const hal_collective_table collective_table = {
     .send = mutant_send, .recv = mutant_recv, .group_begin = mutant_group_begin,
     .group_end = mutant_group_end, .abort = mutant_abort, .async_error = mutant_async_error,
     .all_to_all = mutant_all_to_all};
-static const hal_profile_table profile_table = {KIT_PROFILE};
 // clang-format on
 
-static const hal_port_root root = {
-    .size = sizeof(root),
-    .abi_major = HAL_ABI_MAJOR,
-    .abi_minor = HAL_ABI_MINOR,
-    .name = "mutant",
-    .vendor = "hal",
-    .version = "1.0.0",
-    .build_id = "1.0.0",
-    .port = &port_table,
-    .device = &device_table,
-    .memory = &memory_table,
-    .transfer = &transfer_table,
-    .stream = &mutant_stream_table,
-    .event = &event_table,
-    .module = &module_table,
-    .launch = &launch_table,
-    .operators = &operator_table,
-    .graph = &graph_table,
-    .collective = &collective_table,
-    .profile = &profile_table,
-};
+KIT_ROOT(.name = "mutant", .vendor = "hal", .version = "1.0.0", .build_id = "1.0.0",
+         .port = &port_table, .device = &device_table, .memory = &memory_table,
+         .transfer = &transfer_table, .stream = &mutant_stream_table, .event = &event_table,
+         .module = &module_table, .launch = &launch_table, .collective = &collective_table);
 
 // M02: any major will do.
 int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
   uint32_t major = is_fault(2) ? HAL_ABI_MAJOR : host_major;
-  return kit_entry(&port, &root, major, host_minor, out_root);
+  return kit_entry(&port, &kit_root, major, host_minor, out_root);
 }

@@ -10,6 +10,7 @@ import pytest
 
 from hal.testing import Rig, Status, case, programs
 from hal.testing.abi import PortInfo, status_name
+from hal.testing.images import as_loaded, preferred_format
 from hal.testing.rig import LONG_NS
 
 NO_MODULE = ["zero", "invented", "unloaded", "a stream's"]
@@ -21,10 +22,13 @@ def refuse_image(rig: Rig, image: bytes) -> None:
     from hal.testing.guard import GuardedBuffer
 
     raw, out = rig.raw, rig.raw.out("hal_module")
+    format_, image = as_loaded(image, programs.two_kernels())
     with GuardedBuffer(len(image)) as place:
         place.array()[:] = list(image)
         pointer = raw.ffi.cast("void *", place.address)
-        desc = raw.new("module_desc", format=b"vil.v1", image=pointer, image_bytes=len(image))
+        desc = raw.new(
+            "module_desc", format=format_.encode(), image=pointer, image_bytes=len(image)
+        )
         rig.refuse("module.load", rig.device, desc, out, status=Status.INVALID_MODULE)
 
 
@@ -59,9 +63,9 @@ def test_load_refuses_a_descriptor_that_is_too_small(layer: Rig, size: int) -> N
 
 @case(rules=["HAL-MOD-003"], negative=True)
 def test_load_refuses_a_longer_descriptor_with_an_unknown_field(layer: Rig) -> None:
-    image = programs.add_one()
+    format_, image = as_loaded(programs.add_one())
     desc = layer.raw.longer(
-        "module_desc", tail=bytes(15) + b"\x80", format=b"vil.v1", image=image,
+        "module_desc", tail=bytes(15) + b"\x80", format=format_.encode(), image=image,
         image_bytes=len(image),
     )  # fmt: skip
     out = layer.raw.out("hal_module")
@@ -71,10 +75,10 @@ def test_load_refuses_a_longer_descriptor_with_an_unknown_field(layer: Rig) -> N
 @case(rules=["HAL-MOD-003"])
 @pytest.mark.parametrize("caller", ["older", "newer"])
 def test_load_serves_descriptors_of_other_lengths(layer: Rig, caller: str) -> None:
-    image = programs.add_one()
+    format_, image = as_loaded(programs.add_one())
     tail = bytes(16) if caller == "newer" else b""
     desc = layer.raw.longer(
-        "module_desc", tail=tail, format=b"vil.v1", image=image, image_bytes=len(image)
+        "module_desc", tail=tail, format=format_.encode(), image=image, image_bytes=len(image)
     )
     if caller == "older":
         desc.size, desc.flags = 32, 0xFFFFFFFF
@@ -165,7 +169,7 @@ def test_a_flipped_bit_is_refused_or_harmless(rig: Rig, seed: int) -> None:
         for _ in range(source.choice((1, 1, 2, 8))):
             damaged[source.randrange(len(image))] ^= 1 << source.randrange(8)
         out = rig.raw.out("hal_module")
-        desc = rig.module_desc(bytes(damaged))
+        desc = rig.module_desc(bytes(damaged), like=image)
         status = status_name(rig.raw.call("module.load", rig.device, desc, out))
         answers.add(status)
         if status == "OK":
@@ -196,9 +200,12 @@ def test_a_module_gives_its_kernels(rig: Rig) -> None:
 
 @case(rules=["HAL-MOD-010"])
 def test_the_image_is_read_during_the_call(rig: Rig) -> None:
-    image = bytearray(programs.add_one())
+    format_, made = as_loaded(programs.add_one())
+    image = bytearray(made)
     pointer = rig.raw.pointer(image)
-    desc = rig.raw.new("module_desc", format=b"vil.v1", image=pointer, image_bytes=len(image))
+    desc = rig.raw.new(
+        "module_desc", format=format_.encode(), image=pointer, image_bytes=len(image)
+    )
     out = rig.raw.out("hal_module")
     rig.raw.ok("module.load", rig.device, desc, out)
     image[:] = b"\xff" * len(image)
@@ -218,7 +225,7 @@ def test_kernels_run_where_the_hcd_says(rig: Rig, hcd: Any) -> None:
     formats = hcd.below("kernels.formats")
     names = {path.rpartition(".")[0] for path in formats}
     said = {formats.get(f"{name}.runs_on", "device") for name in names
-            if formats.get(f"{name}.format") == "vil.v1"}  # fmt: skip
+            if formats.get(f"{name}.format") == preferred_format()}  # fmt: skip
     told = rig.raw.info(PortInfo.RUNS_ON)
     places = " and ".join(sorted(said))
     assert said == {told}, f"kernels.formats of the HCD says runs_on {places}, the port {told}"

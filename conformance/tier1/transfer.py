@@ -332,10 +332,11 @@ def test_a_long_copy_moves_each_byte(rig: Rig) -> None:
 
 
 @case(rules=["HAL-XFR-013", "HAL-MEM-010"], timeout_s=60)
-def test_offsets_and_lengths_have_64_bits(rig: Rig) -> None:
+def test_offsets_and_lengths_have_64_bits(rig: Rig, hcd: Any) -> None:
     """Bytes on both sides of 4 GiB, where the device has that much; else near its end."""
     total = rig.stats().total_bytes - rig.stats().in_use_bytes
-    size = min((1 << 32) + (1 << 20), total - (total >> 3), host_room())
+    longest = hcd.number("execution.limits.allocation_bytes_max", total)
+    size = min((1 << 32) + (1 << 20), total - (total >> 3), host_room(), longest)
     memory, stream = rig.memory(size), rig.stream()
     low = size - (1 << 32) if size > 1 << 32 else 0
     marks = {low: b"\x11" * 512, size - 512: b"\x22" * 512}

@@ -14,6 +14,7 @@ from hal.testing import case, close
 from hal.testing.abi import KernelInfo, PortInfo
 from hal.testing.compute import Lab, blank, is_bitwise_equal
 from hal.testing.fixtures import Hcd
+from hal.testing.images import as_loaded, preferred_format
 from hal.testing.inputs import floats, small
 from hal.vil import recipes
 from hal.vil.builder import Builder, ProgramBuilder
@@ -187,7 +188,8 @@ def test_a_plan_runs_through_the_loader_with_its_own_workspace(
 ) -> None:
     count = {"one": 1, "prime": 1009}[length]
     x = small(rng, dtypes.i32, count, limit=100)
-    kernel = dev.load(two_pass_sum(dtypes.i32, 32))["main"]
+    format_, image = as_loaded(bytes(two_pass_sum(dtypes.i32, 32)))
+    kernel = dev.load(image, format_)["main"]
     source, target = dev.array(x), dev.array(np.zeros(1, np.int32))
     for _ in range(3):
         kernel.launch(stream, count, source, target)
@@ -383,7 +385,7 @@ def test_programs_run_where_the_hcd_says(
     lab: Lab, hcd: Hcd, rng: np.random.Generator, kind: str
 ) -> None:
     formats = hcd.below("kernels.formats")
-    key = next(path for path, value in formats.items() if value == "vil.v1")
+    key = next(path for path, value in formats.items() if value == preferred_format())
     claimed = hcd.text(key.removesuffix(".format") + ".runs_on")
     raw = lab.rig.raw
     assert raw.info(PortInfo.RUNS_ON) == claimed

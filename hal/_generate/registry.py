@@ -15,7 +15,7 @@ SCALARS = {f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8,
     "double": 8,
 }
 OPTIONAL = {"when", "mutant", "guide", "fallback", "minimum", "out", "plain", "unit", "owner"}
-OPTIONAL |= {"nullable", "length_of", "array"}
+OPTIONAL |= {"nullable", "length_of", "array", "since"}
 
 
 class RegistryError(Exception):
@@ -132,6 +132,20 @@ class _Checker:
             if sized and struct.minimum not in names:
                 self.refuse(struct, f"minimum names no field: {struct.minimum!r}")
             self.members(struct.fields, f"field of {struct.name}")
+            self.growth(struct)
+
+    def growth(self, struct: Node) -> None:
+        """Fields of later minors stand last, in the order of the minors that brought them."""
+        before = 0
+        for field in struct.fields:
+            since = field.since or 0
+            if since < before:
+                self.refuse(field, f"{field.name} stands after a field of minor {before}")
+            if since > self.common.abi.minor:
+                self.refuse(field, f"since {since} is newer than the ABI's minor")
+            if since and struct.plain:
+                self.refuse(field, f"{struct.name} has no size, so it cannot grow")
+            before = max(before, since)
 
     def members(self, nodes: list[Node], kind: str) -> None:
         for node in nodes:
@@ -187,7 +201,9 @@ def _finish_member(node: Node) -> None:
     owner = f"owner: {node.owner}" if node.owner else ""
     null = f"NULL allowed when {node.nullable}" if node.nullable else ""
     null = "NULL allowed" if node.nullable == "1" else null
-    node["notes"] = ", ".join(part for part in (node.get("dir"), unit, owner, null) if part)
+    since = f"since minor {node.since}" if node.since else ""
+    notes = (node.get("dir"), unit, owner, null, since)
+    node["notes"] = ", ".join(part for part in notes if part)
 
 
 def _finish_function(function: Node, interface: Node, number: int) -> None:

@@ -28,7 +28,7 @@ OUTPUTS = {
     "constants.py.j2": "hal/_generated/constants.py",
     "functions.py.j2": "hal/_generated/functions.py",
     "rules.py.j2": "hal/_generated/rules.py",
-    "port.c.j2": "vendors/template/port.c",
+    "port.c.j2": "vendors/template/tables.c",
     "layout.c.j2": "tests/golden/layout.c",
     "interfaces.md.j2": "docs/interfaces/README.md",
 }
@@ -170,14 +170,32 @@ class Facts:
         """The port rules that the mutate layer breaks."""
         return [r for r in function.rules if r.checked_by == "port" and r.breaking]
 
+    def condition(self, function: Node, rule: Node) -> str:
+        """The C condition of a host rule, with the bytes that host and port both know of a struct.
+
+        A struct that grew in a later minor is known to an older port only as far as its minor goes.
+        """
+        when = str(rule.when)
+        tail = re.search(r"is_dirty\((\w+), sizeof\(\*\w+\)\)", when)
+        if tail is None:
+            return when
+        base = next(p.base for p in function.params if p.name == tail[1])
+        known = f"sizeof(*{tail[1]})"
+        fields = self.struct(base).fields
+        for minor in sorted({f.since for f in fields if f.since}, reverse=True):
+            first = next(f.name for f in fields if f.since == minor)
+            known = f"hal_layer_minor(self) < {minor} ? offsetof({base}, {first}) : {known}"
+        return when.replace(f"sizeof(*{tail[1]})", known)
+
     def shown(self, function: Node, rule: Node) -> list[tuple[str, str, str]]:
         """Values that explain a refusal: label, printf format, C expression."""
         when, params = rule.when, {p.name: p for p in function.params}
-        if tail := re.search(r"is_dirty\((\w+), (.*)\)", when):
+        if tail := re.search(r"is_dirty\((\w+), (.*)\)", self.condition(function, rule)):
             size = f"(unsigned long long)hal_struct_size({tail[1]})"
+            known = tail[2] if tail[2].startswith("sizeof") else f"({tail[2]})"
             return [
                 ("size", "%llu", size),
-                ("known size", "%llu", f"(unsigned long long){tail[2]}"),
+                ("known size", "%llu", f"(unsigned long long){known}"),
             ]
         shape = {"unsigned": ("%llu", "unsigned long long"), "signed": ("%lld", "long long"),
                  "handle": ("0x%llx", "unsigned long long")}  # fmt: skip

@@ -31,7 +31,7 @@ def write_certificate(run: Run, results: list[dict[str, Any]]) -> dict[str, Any]
     statement = {
         "_type": STATEMENT,
         "subject": [
-            {"name": Path(run.target.path).name, "digest": {"sha256": run.settings["port_sha256"]}}
+            {"name": Path(run.target.file).name, "digest": {"sha256": run.settings["port_sha256"]}}
         ],
         "predicateType": PREDICATE,
         "predicate": _predicate(run, results),

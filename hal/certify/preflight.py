@@ -217,6 +217,7 @@ class _Look:
             return "" if empty else ffi.string(pointer, 200).decode("utf-8", "replace")
 
         facts = {name: text(getattr(root, name)) for name in ("name", "vendor", "version")}
+        facts["name"] = self.target.python_class.rpartition(":")[2] or facts["name"]
         facts["build_id"] = text(root.build_id)
         facts["abi"] = f"{root.abi_major}.{root.abi_minor}"
         self.tell(facts=facts)
@@ -245,7 +246,7 @@ class _Look:
         entry = self.raw.entry(call)
         if entry is None:
             return "missing"
-        if call in {"port.init", "port.shutdown"}:
+        if call == "port.init":
             return "present"
         asking = harmless(self.raw, call)
         pid = os.fork()
@@ -279,7 +280,7 @@ class _Look:
             abi_minor=ABI_MINOR,
             hcd_text=text if text else self.raw.NULL,
             hcd_bytes=len(text),
-            options=self.target.options.encode() if self.target.options else self.raw.NULL,
+            options=self.raw.target.options.encode() or self.raw.NULL,
         )
         return self.answer("port.init", host)
 

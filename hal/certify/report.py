@@ -32,7 +32,7 @@ def write_report(
     page = _render(
         "report.html.j2",
         cert=certificate["predicate"],
-        file=Path(run.target.path).name,
+        file=Path(run.target.file).name,
         causes=group(results),
         skips=skip_rows(results),
         missing=missing_functions(run.preflight, run.options.tier),

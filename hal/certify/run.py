@@ -240,7 +240,7 @@ def _prepare(
     """Make the run's folder and settings, or go on with those of `--resume`."""
     import hashlib
 
-    port = Path(target.path)
+    port = Path(target.file)
     settings = {
         "port": target.name,
         "port_sha256": hashlib.sha256(port.read_bytes()).hexdigest() if port.is_file() else "",

@@ -27,12 +27,14 @@ class Attempt:
 
     Attributes:
         problem: Why the port does not load; empty when it does.
+        absent: The port itself works, and its driver or device is not on this machine.
         devices: A row for each device that opened: name, title, hcd, memory_bytes, library.
         closed: A sentence for each device that did not open.
         died: The process ended by a signal, or did not end.
     """
 
     problem: str = ""
+    absent: bool = False
     devices: list[dict[str, Any]] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     died: bool = False
@@ -93,14 +95,16 @@ def require_alive(device: str) -> None:
 def _look(path: str) -> Attempt:
     """Load the port here, and open each of its devices once."""
     import hal
-    from hal.errors import HalError
+    from hal.errors import HalError, NotFound, PortLoadError
 
     found = Attempt()
     try:
         port = hal.load_port(path)
         count = port.device_count
     except HalError as error:
-        return Attempt("; ".join(getattr(error, "reasons", ())) or str(error))
+        problem = "; ".join(getattr(error, "reasons", ())) or str(error)
+        status = error.status if isinstance(error, PortLoadError) else 0
+        return Attempt(problem, absent=status == NotFound.status)
     for index in range(count):
         try:
             with port.device(index) as device:

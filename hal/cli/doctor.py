@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 from hal import __version__, _paths
-from hal.cli.attempt import attempt_all
+from hal.cli.attempt import Attempt, attempt_all
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 DISTRIBUTION = "hal-sdk"
@@ -108,10 +108,13 @@ def check_libraries() -> Iterator[Finding]:
 
 
 def _sources_newer_than(library: Path) -> Path | None:
-    """Return a C source of libhal that changed after the library was built, or None."""
+    """Return a C source that changed after the libraries were built, or None."""
     if not _paths.is_checkout():
         return None
-    built = library.stat().st_mtime
+    log = (
+        _paths.PACKAGE.parent / "build/editable/.ninja_log"
+    )  # A source that changes no library is built too.
+    built = max(path.stat().st_mtime for path in (library, log) if path.is_file())
     native = _paths.PACKAGE / "native"
     sources = [*native.rglob("*.[ch]"), *_paths.include_dir().rglob("*.h")]
     newer = [path for path in sources if path.stat().st_mtime > built]
@@ -140,7 +143,7 @@ def check_data() -> Iterator[Finding]:
 
 def check_ports() -> Iterator[Finding]:
     """Each port that a package or the environment names: does it load, is its description true?"""
-    from hal.port.discovery import PATH_ENV, all_candidates
+    from hal.port.discovery import PATH_ENV, all_candidates, namesakes
 
     found = all_candidates()
     if not found:
@@ -148,17 +151,26 @@ def check_ports() -> Iterator[Finding]:
         yield Finding("ports", "hal.ports", BROKEN, "no package announces a port", advice)
     tried = attempt_all(port.path for port in found if port.path is not None and not port.problem)
     for port in found:
-        problem = port.problem
-        if port.path is not None and tried[port.path].problem:
-            problem = f"{port.path}: {tried[port.path].problem}"
+        one = tried.get(port.path, Attempt()) if port.path is not None else Attempt()
+        problem = port.problem or (f"{port.path}: {one.problem}" if one.problem else "")
         if not problem:
-            yield Finding("ports", port.name, OK, f"{port.path}, from {port.source}")
+            text = " ".join([f"{port.path}, from {port.source}", *one.closed])
+            state, advice = (NOTE, _DEVICE_ADVICE) if one.closed else (OK, "")
+            yield Finding("ports", port.name, state, text, advice)
             continue
         ours = port.source == f"package {DISTRIBUTION}"
-        state = BROKEN if ours or port.source == PATH_ENV else NOTE
-        yield Finding(
-            "ports", port.name, state, f"from {port.source}: {problem}", _advice(port.source)
-        )
+        state, advice = BROKEN if ours or port.source == PATH_ENV else NOTE, _advice(port.source)
+        if one.absent and port.source != PATH_ENV:
+            state, advice = NOTE, "Nothing is to be mended where the machine has no such device."
+        yield Finding("ports", port.name, state, f"from {port.source}: {problem}", advice)
+
+    for name, paths in namesakes(found).items():
+        text = f"the name stands for {' and '.join(map(str, paths))}, so it opens neither"
+        advice = f"Uninstall one, take it out of {PATH_ENV}, or name ports by their paths."
+        yield Finding("ports", name, BROKEN, text, advice)
+
+
+_DEVICE_ADVICE = "See the device's own tools and the system's log; 'hal devices' tries again."
 
 
 def _advice(source: str) -> str:

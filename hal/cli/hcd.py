@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hal.cli.hcd_import import command as import_command
+from hal.cli.hcd_measure import command as measure_command
 from hal.errors import HalError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def command() -> None:
 
 
 command.add_command(import_command)
+command.add_command(measure_command)
 
 
 def _load(name: str) -> Hcd:

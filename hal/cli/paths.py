@@ -12,6 +12,7 @@ PATHS = {
     "kit": _paths.kit_dir,
     "lib": _paths.lib_dir,
     "template": _paths.template_dir,
+    "toolchains": _paths.toolchains_dir,
 }
 
 

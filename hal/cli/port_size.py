@@ -33,11 +33,12 @@ def size(folder: Path, target: Path | None) -> None:
         return
     if target is not None:
         target.write_text(text + "\n", encoding="utf-8")
-    width = max(len(file.path) for file in found.files) + 2
+    total = "lines of C and C++"
+    width = max(len(name) for name in (total, *(file.path for file in found.files))) + 2
     click.echo(f"{'file':{width}}{'tier 1':>8}{'whole':>8}")
     for file in found.files:
         click.echo(f"{file.path:{width}}{file.tier_1_lines:>8,}{file.lines:>8,}")
-    click.echo(f"{'lines of C and C++':{width}}{found.tier_1_lines:>8,}{found.lines:>8,}")
+    click.echo(f"{total:{width}}{found.tier_1_lines:>8,}{found.lines:>8,}")
     dialect = f", {found.dialect_lines} of them the dialect" if found.dialect_lines else ""
     click.echo(
         f"\n{len(found.files) + len(found.other_files)} files in {found.folder}; "

@@ -35,13 +35,20 @@ def command(why: bool, as_json: bool) -> int:
 def _tried(records: list[PortRecord]) -> list[PortRecord]:
     """The records again, each with the outcome of a try."""
     from hal.cli.attempt import attempt_all
+    from hal.port.discovery import all_candidates, namesakes
 
+    twins = namesakes(all_candidates())
     found = attempt_all(r.path for r in records if r.path is not None and r.status == "not tried")
     out = []
     for record in records:
         if record.path in found and record.status == "not tried":
             problem = found[record.path].problem
-            record = replace(record, status="failed" if problem else "loaded", reason=problem)
+            said = problem or " ".join(found[record.path].closed)
+            record = replace(record, status="failed" if problem else "loaded", reason=said)
+        if record.name in twins and record.path in twins[record.name]:
+            others = ", ".join(str(path) for path in twins[record.name] if path != record.path)
+            text = f"{record.reason} The name is also that of {others}: open each by its path."
+            record = replace(record, status="failed", reason=text.strip())
         out.append(record)
     return out
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hal.cli.seconds import seconds
+
 if TYPE_CHECKING:
     from hal.device import Device
     from hal.hcd import Hcd
@@ -19,15 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Candidates of a group in the table."""
-
-
-def _budget(context: click.Context, param: click.Parameter, value: str) -> float:
-    """`30s`, `2m` or `30` as seconds."""
-    del context
-    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(s|m|min)?", value.strip())
-    if found is None or float(found[1]) <= 0:
-        raise click.BadParameter(f"{value!r} is no time; write 30s or 2m", param=param)
-    return float(found[1]) * (60 if found[2] in ("m", "min") else 1)
 
 
 def _sizes(
@@ -52,7 +45,7 @@ def _sizes(
 @click.option("--kernel", "name", help="Which kernel of the file; needed where it has several.")
 @click.option("--device", "device_name", metavar="DEVICE", help="Measure here, as cpu:0.")
 @click.option("--chip", metavar="HCD", help="Forecast for this chip, without a device.")
-@click.option("--budget", default="30s", callback=_budget, show_default=True, help="Time to spend.")
+@click.option("--budget", default="30s", callback=seconds, show_default=True, help="Time to spend.")
 @click.option("--keep/--no-keep", default=True, help="Write the choice where compiling finds it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

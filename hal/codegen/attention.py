@@ -41,8 +41,11 @@ USUAL = {"inner": 128, "wide": 128, "column": 1024, "rows": 1024, "batch": 16}
 INSTRUCTION_S = 5e-8
 SUMS = 24
 """Depth of a product whose multiply-adds take as long as its sums to load and store."""
-PACKED = 16
+PACKED = 6
 """Simple operations that turning and packing one element of keys or values takes."""
+FOLDED = 1024
+"""Simple operations that a row of a block takes besides those on its elements: the numbers that its
+reductions leave and what is computed with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def cost(match: Match, choice: Choice, target: Target, sizes: Mapping[str, int])
     # A product loads and stores its sums once for each turn of its inner axis.
     macs = scores * inner * (1 + SUMS / inner) / (rates[0] or lanes / 2)
     macs += scores * wide * (1 + SUMS / column) / (rates[1] or lanes / 2)
-    work = scores * (operations_of(found.score) + 16) / lanes
+    work = scores * (operations_of(found.score) + 16 + FOLDED / column) / lanes
     rescaled = 3 * used * rows * steps * wide / lanes
     transfer = PACKED * used * steps * column * (inner + wide) / lanes
     slow = 1 + 0.1 * max(0.0, _tile_bytes(choice) / target.cache_bytes - 1)

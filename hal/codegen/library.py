@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hal.codegen import product
 from hal.codegen.target import Target
+from hal.dtypes import DType
 from hal.ir.analysis import index_extents, reduced_indices, value_of
 from hal.ir.nodes import Access, Call, Index, Kernel
 from hal.ir.passes import run as run_passes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LibraryKernel", "Product", "found", "preferred"]
 
 EFFICIENCY = 0.9
-"""Share of a matrix unit's peak that a vendor's library is taken to reach."""
+"""Share of a matrix unit's peak that a library without a measured rate is taken to reach."""
 CALL_S = 4e-6
 """What describing an operator costs from Python."""
 
@@ -123,8 +124,9 @@ def preferred(
 ) -> tuple[LibraryKernel | None, str]:
     """The kernel on the device's library where that is predicted to be faster, and why or why not.
 
-    The library is taken at `EFFICIENCY` of the matrix unit's peak, or at the memory's bandwidth
-    where that is the limit; the generated route at its own closed form.
+    The library is taken at the rate that the description has for it, else at `EFFICIENCY` of the
+    matrix unit's peak, or at the memory's bandwidth where that is the limit; the generated route at
+    its own closed form.
 
     Args:
         asked: Take it wherever it runs.
@@ -154,15 +156,26 @@ def forecast(kernel: Kernel, target: Target, sizes: Mapping[str, int]) -> tuple[
     for extent in extents.values():
         macs *= max(value_of(extent, sizes), 1)
     dtype = plain.array(statement.target.array).dtype
+    rate = measured_flops_per_s(target, dtype) / 2
     moved = sum(_elements(array.shape, sizes) * array.dtype.bytes for array in plain.arrays)
-    peak = target.macs_per_s(dtype, dtype) or 1e9
+    rate = rate or EFFICIENCY * (target.macs_per_s(dtype, dtype) or 1e9)
     theirs = CALL_S + target.launch_s
-    theirs += max(macs / (peak * EFFICIENCY), moved / target.bandwidth_bytes_per_s)
+    theirs += max(macs / rate, moved / target.bandwidth_bytes_per_s)
     match, ours = product.match(plain, plain.assigns, target), float("inf")
     if match is not None:
         best = product.candidates(match, target, sizes, most=1)
         ours = min((product.cost(match, choice, target, sizes) for choice in best), default=ours)
     return theirs, ours
+
+
+def measured_flops_per_s(target: Target, dtype: DType) -> float:
+    """What the description says that the library's matmul reaches (`library.ID.rates`), or 0."""
+    for row in target.data.get("library", []):
+        if row["operator"] == "matmul":
+            for rate in row.get("rates", []):
+                if rate["dtype"] == dtype.name:
+                    return float(rate["flops_per_s"])
+    return 0.0
 
 
 def _elements(shape: tuple[Any, ...], sizes: Mapping[str, int]) -> int:

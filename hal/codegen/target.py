@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from hal.codegen.dialect.language import GROUP_BYTES
 from hal.dtypes import DType
 from hal.hcd import Hcd
 from hal.ir.nodes import Schedule
@@ -28,6 +29,8 @@ class Target:
         name: `vendor/product`, for messages.
         sha256: Identity of the description; empty for vil-core.
         limits: The table `kernels.vil`, as the validator reads it.
+        near_bytes: Bytes of the space near that one program should use: of its memory, where
+            tiles beyond it have to lie in global memory.
         workers: Cores that run programs at once.
         grid_max: Greatest grid along x, y, z.
         bandwidth_bytes_per_s: Of the global memory, all cores together.
@@ -45,6 +48,7 @@ class Target:
     bandwidth_bytes_per_s: float = 1e10
     launch_s: float = 3e-6
     advice: Schedule | None = None
+    near_bytes: int = 1 << 20
     hcd: Hcd | None = field(default=None, repr=False, compare=False)
     data: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     deterministic: bool = False
@@ -83,6 +87,7 @@ class Target:
             grid_max=(x, y, z),
             bandwidth_bytes_per_s=_bandwidth(data, buffers),
             launch_s=float(data.get("overheads", {}).get("launch_ns", 3000)) * 1e-9,
+            near_bytes=_near_bytes(data, limits),
             hcd=hcd,
             data=data,
         )
@@ -92,15 +97,12 @@ class Target:
         """Features of kernels.vil, such as sreg_from_tile."""
         return self.limits.features
 
-    @property
-    def near_bytes(self) -> int:
-        """Bytes of the space near that one program may use."""
-        return self.limits.spaces.get("near", (1 << 20, 1))[0]
-
     def space(self, name: str) -> tuple[int, int]:
         """(capacity, alignment) in bytes of a space; a space that the chip lacks counts as near."""
         spaces = self.limits.spaces
-        return spaces.get(name) or spaces.get("near", (1 << 20, 1))
+        if name in spaces and name != "near":
+            return spaces[name]
+        return self.near_bytes, spaces.get("near", (0, 1))[1]
 
     def supports(self, op: str, function: str = "", *dtypes: DType) -> bool:
         """True when a row allows the operation on the type that rows judge it by.
@@ -173,6 +175,17 @@ class Target:
             clock = clocks.get(units.get(name, {}).get("clock", ""), 1e9)
             found.append((item, clock, int(item.get("count", 1)) * _count(self.data, name)))
         return found
+
+
+def _near_bytes(data: dict[str, Any], limits: Limits) -> int:
+    room = limits.spaces.get("near", (1 << 20, 1))[0]
+    kernels = data.get("kernels", {})
+    kinds = {item["format"].partition(".")[0] for item in kernels.get("formats", [])}
+    if kinds != {"source"} or kernels.get("dialect", {}).get("entry", "group") != "group":
+        return room
+    names = {item["id"]: item["memory"] for item in kernels["vil"]["spaces"]}
+    held = {item["id"]: item.get("capacity_bytes", room) for item in data.get("memory", [])}
+    return min(room, int(held[names["near"]]) - GROUP_BYTES)
 
 
 def _rounded(length: int, granule: int, most: int) -> int:

@@ -139,13 +139,22 @@ def _spaces(checker: Checker, vil: Node) -> None:
         checker.reference(space, path, "memory", list(memories), "entry of memory")
         memory = memories.get(text(space, "memory"))
         size, whole = value(space, "capacity_bytes"), value(memory, "capacity_bytes")
-        if isinstance(size, int) and isinstance(whole, int) and size > whole:
+        bounded = name != "near" or not _is_rendered(checker)
+        if bounded and isinstance(size, int) and isinstance(whole, int) and size > whole:
             what = f"is {size:,}, above the {whole:,} bytes of memory {text(space, 'memory')}"
             checker.refuse(at(space, "capacity_bytes") or space, f"{path}.capacity_bytes", what)
         most = size if isinstance(size, int) else whole
         if name == "near" and isinstance(most, int) and most < MIN_NEAR_BYTES:
             what = f"holds {most:,} bytes; vil-core needs {MIN_NEAR_BYTES:,} (4 tiles of 64 x 64)"
             checker.refuse(space, path, what)
+
+
+def _is_rendered(checker: Checker) -> bool:
+    """True when programs are always written for groups: tiles beyond near lie in global memory."""
+    kernels = at(checker.root, "kernels")
+    kinds = [text(row, "format").partition(".")[0] for _, row in items(kernels, "formats")]
+    entry = text(kernels, "dialect", "entry") or "group"
+    return bool(kinds) and set(kinds) == {"source"} and entry == "group"
 
 
 def _rows(checker: Checker, vil: Node) -> None:

@@ -96,6 +96,10 @@ int32_t hal_layer_refuse(hal_layer *self, const char *call, const char *rule, in
 // The port has no such function: makes that the last error and returns HAL_ERROR_UNSUPPORTED.
 int32_t hal_layer_absent(hal_layer *self, const char *call);
 
+// The minor of the ABI that the port speaks. A descriptor's field of a later one is not its to
+// read.
+uint32_t hal_layer_minor(const hal_layer *self);
+
 // The port answered an error: its own record is now the thread's newest one. Returns `status`.
 int32_t hal_layer_failed(hal_layer *self, const char *call, int32_t status);
 

@@ -1,4 +1,4 @@
-"""Write hal/_generated/loader_cdef.h, what cffi is told of libhal, out of include/hal/loader.h.
+"""Write what cffi is told of libhal and of the port of Python classes, out of their C headers.
 
 usage: loader_cdef.py [--check]
 
@@ -10,9 +10,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = ROOT / "include" / "hal" / "loader.h"
-TARGET = ROOT / "hal" / "_generated" / "loader_cdef.h"
-TITLE = "// What cffi is told of libhal. Made from hal/loader.h by hal/native/loader_cdef.py.\n"
+TEXTS = {
+    "hal/_generated/loader_cdef.h": ("include/hal/loader.h", "libhal", "hal/loader.h"),
+    "hal/_generated/python_port_cdef.h": (
+        "hal/native/python_port/hooks.h",
+        "the port of Python classes",
+        "python_port/hooks.h",
+    ),
+}
+"""File to write: the header, what it declares, and the header's name in the file's first line."""
 
 
 def declarations(header: str) -> str:
@@ -21,20 +27,24 @@ def declarations(header: str) -> str:
     body = "\n".join(parts)
     body = re.sub(r"//[^\n]*", "", body).replace("HAL_API ", "")
     lines = [line.rstrip() for line in body.splitlines()]
-    return TITLE + "\n".join(line for line in lines if line) + "\n"
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 def main() -> int:
-    """Write the file; with --check only tell whether it would change (1)."""
-    text = declarations(HEADER.read_text(encoding="utf-8"))
-    same = TARGET.exists() and TARGET.read_text(encoding="utf-8") == text
-    if "--check" in sys.argv[1:]:
-        if not same:
-            print("hal/_generated/loader_cdef.h differs: run python hal/native/loader_cdef.py")
-        return 0 if same else 1
-    if not same:
-        TARGET.write_text(text, encoding="utf-8")
-    return 0
+    """Write the files; with --check only tell whether they would change (1)."""
+    status = 0
+    for target, (header, what, name) in TEXTS.items():
+        text = f"// What cffi is told of {what}. Made from {name} by hal/native/loader_cdef.py.\n"
+        text += declarations((ROOT / header).read_text(encoding="utf-8"))
+        path = ROOT / target
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        if "--check" in sys.argv[1:]:
+            print(f"{target} differs: run python hal/native/loader_cdef.py")
+            status = 1
+        else:
+            path.write_text(text, encoding="utf-8")
+    return status
 
 
 if __name__ == "__main__":

@@ -171,6 +171,10 @@ int32_t hal_port_close(hal_port *port, uint64_t timeout_ns) {
   return HAL_OK;
 }
 
+uint32_t hal_layer_minor(const hal_layer *self) {
+  return self->port->library->root->abi_minor;
+}
+
 const hal_port_root *hal_port_raw(const hal_port *port) {
   return port == NULL ? NULL : port->library->root;
 }

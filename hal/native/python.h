@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "hal/loader.h"
+#include "python_port/hooks.h"
 
 // hal_plan_launch with packed arguments, as one cffi call that allocates nothing.
 //   arguments: hal_argument[argument_count].

@@ -14,3 +14,18 @@ int32_t hal_python_update(hal_port *port, hal_graph graph, uint32_t node, const 
 extern "Python" void hal_python_host_call(void *user);
 extern "Python" void hal_python_log(void *user, int32_t level, const char *text);
 extern "Python" void hal_python_trace(void *user, const char *line);
+
+// What the table of hal/native/python_port/hooks.h is filled with.
+extern "Python" int32_t hal_python_port_start(void *, hal_python_facts *, char *);
+extern "Python" void hal_python_port_stop(void *);
+extern "Python" int32_t hal_python_port_device(void *, uint32_t, hal_python_device *, char *);
+extern "Python" int32_t hal_python_port_alloc(void *, uint32_t, uint64_t, uint64_t, uint64_t *,
+                                              void **, char *);
+extern "Python" int32_t hal_python_port_free(void *, uint64_t, char *);
+extern "Python" int32_t hal_python_port_write(void *, uint64_t, uint64_t, const void *, uint64_t,
+                                              char *);
+extern "Python" int32_t hal_python_port_read(void *, uint64_t, uint64_t, void *, uint64_t, char *);
+extern "Python" int32_t hal_python_port_copy(void *, uint64_t, uint64_t, uint64_t, uint64_t,
+                                             uint64_t, char *);
+extern "Python" int32_t hal_python_port_fill(void *, uint64_t, uint64_t, uint64_t, const void *,
+                                             uint32_t, char *);

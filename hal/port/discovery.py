@@ -6,7 +6,7 @@ Nothing here opens a library. A `Candidate` says which file a name stands for, o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,16 @@ from pathlib import Path
 from hal import _paths
 from hal.errors import UsageError
 
-__all__ = ["GROUP", "PATH_ENV", "Candidate", "Spec", "all_candidates", "candidates", "parse_spec"]
+__all__ = [
+    "GROUP",
+    "PATH_ENV",
+    "Candidate",
+    "Spec",
+    "all_candidates",
+    "candidates",
+    "namesakes",
+    "parse_spec",
+]
 
 GROUP = "hal.ports"
 """Entry-point group in which packages announce ports (docs/decisions/0001)."""
@@ -24,6 +33,7 @@ PATH_ENV = "HAL_PORT_PATH"
 
 _PREFIX, _SUFFIX = "hal_port_", ".so"
 _OWN_LIBRARIES = "hal._lib"
+_PYTHON = "python"
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class Candidate:
         path: The shared object; None when `problem` says why there is none.
         hcd: The description that lies beside it, if exactly one does.
         problem: Why it cannot be loaded, as far as the file system tells; empty when it may.
+        python_class: `FILE.py:CLASS` or `MODULE:CLASS` of a port in Python; empty for others.
     """
 
     name: str
@@ -43,6 +54,7 @@ class Candidate:
     path: Path | None = None
     hcd: Path | None = None
     problem: str = ""
+    python_class: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,16 +62,18 @@ class Spec:
     """What a text such as `acme:chips/a1.hcd.yaml:2` asks for.
 
     Attributes:
-        port: A port's name, or the path of a .so file or of a folder.
+        port: A port's name, the path of a .so file or of a folder, or a Python file or module.
         hcd: Description to load the port with: a file or a reference; empty for the port's own.
         index: Number of the device.
         has_index: False when the text names no device, so that 0 is meant.
+        class_name: The class in a Python file or module; empty for other ports.
     """
 
     port: str
     hcd: str = ""
     index: int = 0
     has_index: bool = False
+    class_name: str = ""
 
     @property
     def is_path(self) -> bool:
@@ -68,7 +82,7 @@ class Spec:
 
 
 def parse_spec(text: str) -> Spec:
-    """Take `NAME[:HCD][:INDEX]` apart.
+    """Take `NAME[:HCD][:INDEX]` apart; a Python class is `FILE.py:CLASS` or `MODULE:CLASS`.
 
     Raises:
         UsageError: the text is not of that form.
@@ -90,7 +104,35 @@ def parse_spec(text: str) -> Spec:
             call="hal.open",
             next_step="Write NAME, NAME:INDEX or NAME:HCD:INDEX, for example 'acme:0'.",
         )
+    if port == _PYTHON and hcd:  # The word may stand before a class.
+        port, _, hcd = hcd.partition(":")
+    class_name, _, after = hcd.partition(":")
+    if port.endswith(".py") or (text.startswith(f"{_PYTHON}:") and class_name):
+        return Spec(port, after, index, has_index, class_name)
+    if _is_module(port) and class_name.isidentifier() and not Path(class_name).exists():
+        return Spec(port, after, index, has_index, class_name)
     return Spec(port, hcd, index, has_index)
+
+
+def _is_module(name: str) -> bool:
+    """Tell whether a name is a Python module's and no port's."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    return _module_file(name) is not None and name not in {c.name for c in all_candidates()}
+
+
+def _module_file(name: str) -> Path | None:
+    """The file of a module: on Python's path, or below the current folder."""
+    import importlib.util
+
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+        return Path(spec.origin)
+    here = Path(*name.split(".")).with_suffix(".py")
+    return here if here.is_file() else None
 
 
 def port_name(path: Path) -> str:
@@ -101,14 +143,45 @@ def port_name(path: Path) -> str:
 
 def candidates(spec: Spec) -> list[Candidate]:
     """Every place that offers the port, in order: the path itself, the environment, packages."""
+    if spec.class_name or spec.port.endswith(".py"):
+        return [_of_class(spec)]
     if spec.is_path:
         return [_at_path(Path(spec.port).expanduser(), "path")]
     return [found for found in all_candidates() if found.name == spec.port]
 
 
+def _of_class(spec: Spec) -> Candidate:
+    """The port in C that serves Python classes, with a class to serve."""
+    name, source = spec.class_name or spec.port, f"class in {spec.port}"
+    file = Path(spec.port).expanduser() if spec.port.endswith(".py") else _module_file(spec.port)
+    library = _paths.lib_dir() / f"{_PREFIX}{_PYTHON}{_SUFFIX}"
+    problem = ""
+    if file is None or not file.is_file():
+        problem = f"{spec.port}: there is no such Python file or module"
+    elif not spec.class_name.isidentifier():
+        problem = f"{spec.port} holds a port in Python: name its class, as {spec.port}:CLASS"
+    elif not library.is_file():
+        problem = f"{library}: the port that serves Python classes is not built"
+    if problem or file is None:
+        return Candidate(name, source, None, None, problem)
+    file = file.resolve()
+    own = file.with_suffix(".hcd.yaml")
+    hcd = own if own.is_file() else _one_hcd(library, library.parent)
+    return Candidate(name, source, library, hcd, "", f"{file}:{name}")
+
+
 def all_candidates() -> list[Candidate]:
     """Every port that the environment and the installed packages name."""
     return [*_from_environment(), *_from_packages()]
+
+
+def namesakes(found: Iterable[Candidate]) -> dict[str, list[Path]]:
+    """The names that stand for more than one library, and the libraries."""
+    places: dict[str, list[Path]] = {}
+    for one in found:
+        if one.path is not None and one.path not in places.setdefault(one.name, []):
+            places[one.name].append(one.path)
+    return {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
 def _from_environment() -> Iterator[Candidate]:

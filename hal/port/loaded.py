@@ -46,7 +46,7 @@ class LoadedPort:
         root = lib.hal_port_raw(native)
         self.native = native
         self.path = candidate.path
-        self.name = c_string(root.name)
+        self.name = candidate.name if candidate.python_class else c_string(root.name)
         self.vendor = c_string(root.vendor)
         self.version = c_string(root.version)
         self.build_id = c_string(root.build_id)

@@ -16,13 +16,15 @@ from hal import _paths
 from hal.errors import UsageError
 from hal.portkit.check import PortCheck, check, locate
 
-__all__ = ["Build", "build", "checked"]
+__all__ = ["Build", "build", "build_folder", "checked", "toolchain_file"]
 
 _SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 _NOISE = re.compile(
     r"\[\s*\d+[%/]|FAILED: |ninja: |g?make(\[\d+\])?: |-- |Consolidate |Scanning |: && |"
     r"/\S*(cc|gcc|clang|c\+\+|g\+\+|clang\+\+|nvcc)\S* |collect2: |Configuring incomplete"
 )
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)'?")
+_UNDEFINED_SHOWN = 8
 _TOLD = re.compile(r"error|warning|undefined|CMake|No such file", re.I)
 
 
@@ -35,32 +37,62 @@ class Build:
         is_good: Whether there is a library.
         step: `configure` or `compile`: the last one that ran.
         messages: What the tools said that a reader needs: errors and warnings with their lines.
+        next_step: What to do about a failure that we know; else empty.
         library: The library; None when the build failed.
         is_sanitized: The library needs the sanitizer's own library to be loaded first.
+        is_foreign: It was built with a toolchain that was asked for, so its code may not run here.
     """
 
     folder: Path
     is_good: bool = False
     step: str = "configure"
     messages: list[str] = field(default_factory=list)
+    next_step: str = ""
     library: Path | None = None
     is_sanitized: bool = False
+    is_foreign: bool = False
 
 
-def build(folder: Path, *, debug: bool = False, sanitize: bool = False) -> Build:
+def toolchain_file(name: str) -> Path:
+    """The file of a toolchain: one of ours by its name (`hal paths toolchains`), or a path.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    ours = _paths.toolchains_dir()
+    for path in (ours / f"{name}.cmake", Path(name)):
+        if path.is_file():
+            return path.resolve()
+    known = sorted(path.stem for path in ours.glob("*.cmake"))
+    raise UsageError(
+        f"there is no toolchain '{name}'",
+        call="port.build",
+        next_step=f"Name one of {', '.join(known)}, or a toolchain file of CMake.",
+    )
+
+
+def build_folder(folder: Path, toolchain: str) -> Path:
+    """Where the build for a toolchain lies."""
+    return folder / f"build-{toolchain_file(toolchain).stem}"
+
+
+def build(
+    folder: Path, *, debug: bool = False, sanitize: bool = False, toolchain: str = ""
+) -> Build:
     """Configure and compile.
 
     Args:
         folder: The port's folder, which has a CMakeLists.txt.
         debug: No optimisation.
         sanitize: With AddressSanitizer and UndefinedBehaviorSanitizer.
+        toolchain: Name or file of a toolchain, for another machine; empty for this one.
 
     Raises:
         UsageError: there is nothing to build here, or nothing to build it with.
     """
     if not (folder / "CMakeLists.txt").is_file():
         raise UsageError(
-            f"{folder} has no CMakeLists.txt",
+            f"{folder} has no CMakeLists.txt" if folder.is_dir() else f"{folder} is no folder",
             call="port.build",
             next_step="Name a port's folder, or start one: hal port new NAME",
         )
@@ -72,18 +104,24 @@ def build(folder: Path, *, debug: bool = False, sanitize: bool = False) -> Build
     kind = "Debug" if debug or sanitize else "Release"
     place = folder / ("build" if kind == "Release" else f"build-{kind.lower()}")
     place = folder / "build-sanitize" if sanitize else place
-    words = [cmake, "-S", str(folder), "-B", str(place), f"-DCMAKE_BUILD_TYPE={kind}"]
+    place = build_folder(folder, toolchain) if toolchain else place
+    words = [cmake, "--no-warn-unused-cli", "-S", str(folder), "-B", str(place)]
+    words.append(f"-DCMAKE_BUILD_TYPE={kind}")
     words.append(f"-Dhal_DIR={_paths.cmake_dir()}")
     if not (place / "CMakeCache.txt").is_file():
         words += _generator()
+        if toolchain:
+            words.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(toolchain)}")
     if sanitize:
         words += [f"-DCMAKE_C_FLAGS={_SANITIZERS} -g", f"-DCMAKE_CXX_FLAGS={_SANITIZERS} -g"]
-    made = Build(folder, is_sanitized=sanitize)
+    made = Build(folder, is_sanitized=sanitize, is_foreign=bool(toolchain))
     for step, command in (("configure", words), ("compile", [cmake, "--build", str(place)])):
         made.step = step
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        made.messages += _plain(done.stdout + done.stderr, failed=done.returncode != 0)
+        output = done.stdout + done.stderr
+        made.messages += _plain(output, failed=done.returncode != 0)
         if done.returncode != 0:
+            made.next_step = _next_step(output)
             return made
     inside = sorted(place.rglob("hal_port_*.so"))
     made.library = inside[0].resolve() if len(inside) == 1 else locate(folder)[0]
@@ -92,10 +130,17 @@ def build(folder: Path, *, debug: bool = False, sanitize: bool = False) -> Build
 
 
 def checked(made: Build) -> PortCheck:
-    """Check what was built; a sanitized library is looked at with the sanitizer loaded first."""
+    """Check what was built; a sanitized library is looked at with the sanitizer loaded first.
+
+    That a library for another machine does not run here is no fault.
+    """
     assert made.library is not None
     with _sanitizer_first(made.is_sanitized):
-        return check(made.library)
+        found = check(made.library)
+    for finding in found.findings:
+        if made.is_foreign and finding.subject == "file" and finding.state == "wrong":
+            finding.state = "later"  # as it was asked for
+    return found
 
 
 @contextmanager
@@ -147,4 +192,40 @@ def _plain(output: str, *, failed: bool) -> list[str]:
         return []
     while first > 0 and lines[first - 1].rstrip().endswith(":"):
         first -= 1  # "port.c: In function 'f':"
-    return [line.rstrip() for line in lines[first:]]
+    return _without_repetition([line.rstrip() for line in lines[first:]])
+
+
+def _without_repetition(lines: list[str]) -> list[str]:
+    """The first symbols that nobody supplies, and how many more there are."""
+    kept, names = [], set()
+    for line in lines:
+        found = _UNDEFINED.search(line)
+        if found:
+            names.add(found[1])
+        if len(names) <= _UNDEFINED_SHOWN or not (found or ": in function " in line):
+            kept.append(line)
+    if len(names) > _UNDEFINED_SHOWN:
+        kept.append(f"and {len(names) - _UNDEFINED_SHOWN} more undefined names")
+    return kept
+
+
+def _next_step(output: str) -> str:
+    """What to do about a failure whose cause is known; empty for all others."""
+    names = set(_UNDEFINED.findall(output))
+    if any(name.startswith(("kit_", "vil_")) for name in names):
+        return (
+            "kit_… and vil_… are the kit's: write KIT in hal_add_port, and look for the name in "
+            "the headers in 'hal paths kit'."
+        )
+    if any(re.match(r"_?Py[A-Z_]|hal_", name) for name in names):
+        return "A port imports no symbol of its host: it is plain C, and calls nothing of HAL."
+    if names:
+        return "Give the file or library that has it to hal_add_port: SOURCES or LIBRARIES."
+    if "CMAKE_C_COMPILER could be found" in output:
+        return (
+            "Install a C compiler: apt-get install gcc, or without root pip install ziglang and "
+            "set CC='python3 -m ziglang cc'."
+        )
+    if 'find a package configuration file provided by "hal"' in output:
+        return "Run it in the environment in which HAL is installed."
+    return ""

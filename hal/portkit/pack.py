@@ -20,6 +20,7 @@ from typing import Any
 
 from hal.errors import HcdError, UsageError
 from hal.port.discovery import GROUP
+from hal.portkit.build import build_folder
 from hal.portkit.check import PortCheck, check, locate
 from hal.portkit.library import ARCHITECTURES, host_architecture
 
@@ -51,13 +52,14 @@ class Package:
     needs: list[str] = field(default_factory=lambda: ["hal-sdk"])
 
 
-def pack(folder: Path, *, into: Path | None = None, version: str = "") -> Path:
+def pack(folder: Path, *, into: Path | None = None, version: str = "", toolchain: str = "") -> Path:
     """Write the wheel of the port that was built in a folder.
 
     Args:
         folder: The port's folder.
         into: Folder of the wheel; `dist` in the port's folder by default.
         version: Version of the package; by default the one in pyproject.toml.
+        toolchain: Take the library that was built with this toolchain, not the folder's own.
 
     Returns:
         The wheel.
@@ -65,14 +67,15 @@ def pack(folder: Path, *, into: Path | None = None, version: str = "") -> Path:
     Raises:
         UsageError: there is no library, no description or no version, or the library is not sound.
     """
-    library, hcd = locate(folder)
+    place = build_folder(folder, toolchain) if toolchain else folder
+    library, hcd = locate(place)
     if hcd is None:
         raise UsageError(
             f"no description lies beside {library.name}",
             call="port.pack",
             next_step="Put the chip's *.hcd.yaml into the folder.",
         )
-    found = check(folder)
+    found = check(place)
     _refuse_unsound(found)
     package = _describe(folder, library, version)
     _refuse_needy(hcd)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +22,13 @@ __all__ = ["FileSize", "PortSize", "measure"]
 _SECTION = re.compile(r"^\s*//\s*-{2,}\s*(.*?)\s*-{2,}\s*$")
 _BEYOND = re.compile(r"tier [23]\b|optional\b", re.I)
 _TABLE = re.compile(r"\bhal_(\w+)_table\s+\w+\s*=")
+_KIT_TABLE = re.compile(r"\bKIT_(\w+)_TABLE\(([^()]*)\)")
 _ENTRY = re.compile(r"\.(\w+)\s*=\s*&?(\w+)")
-_HOOKS_BEYOND = {"peer_info", "operator_info", "operator_supports", "operator_run"}
-"""Hooks of the kit that tier 1 does not need."""
+_HOOKS_BEYOND = {
+    *("peer_info", "operator_info", "operator_supports", "operator_run"),
+    *("copy_peer", "operate", "elapsed_ns"),
+}
+"""Hooks of the kit, and commands of a driver, that tier 1 does not need."""
 _NOT_THE_PORT = {"build", "tests", "test", "out", "dist"}
 
 Key = tuple[Path, str]
@@ -170,10 +175,9 @@ class _Tiers:
                     if item.kind == "function" and item.name == "hal_port_entry":
                         needed.add((path, item.name))
                     continue
-                table = _TABLE.search(item.text)
                 later = set[str]()
-                for member, function in _ENTRY.findall(item.text):
-                    known = FUNCTION_BY_CALL.get(f"{table[1]}.{member}") if table else None
+                for table, member, function in _entries(item.text):
+                    known = FUNCTION_BY_CALL.get(f"{table}.{member}")
                     if (known and known.tier != 1) or (not table and member in _HOOKS_BEYOND):
                         later.add(function)
                 optional |= self._keys(path, later)
@@ -200,6 +204,17 @@ class _Tiers:
                 if item.first not in self.marked[key[0]]:
                     waiting += self._keys(key[0], set(re.findall(r"\w+", item.text)))
         return reached
+
+
+def _entries(text: str) -> Iterator[tuple[str, str, str]]:
+    """Table (or "", of no table), member and function of each entry that an item names."""
+    table = _TABLE.search(text)
+    for name, entries in _KIT_TABLE.findall(text):
+        yield from (
+            (name.lower(), member, function) for member, function in _ENTRY.findall(entries)
+        )
+    for member, function in _ENTRY.findall(_KIT_TABLE.sub("", text)):
+        yield table[1] if table else "", member, function
 
 
 def _marked_lines(text: str) -> set[int]:

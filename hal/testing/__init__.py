@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from hal.testing import abi, exact, guard, programs, raw
     from hal.testing.abi import Status
     from hal.testing.capability import capability
+    from hal.testing.python_port import PythonPort
     from hal.testing.rig import Rig
     from hal.testing.tolerance import close
 
 __all__ = [
+    "PythonPort",
     "Rig",
     "Status",
     "abi",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "PythonPort": "hal.testing.python_port",
     "Rig": "hal.testing.rig",
     "Status": "hal.testing.abi",
     "capability": "hal.testing.capability",

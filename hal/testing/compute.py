@@ -218,9 +218,9 @@ class Lab:
     @cached_property
     def hcd(self) -> Hcd:
         """The chip's whole description, for the compiler."""
-        from hal.hcd import flat, from_flat
+        from hal.hcd import from_flat
 
-        return from_flat(flat.write(self.flat))
+        return from_flat("".join(f"{path}\t{text}\n" for path, text in self.flat.items()))
 
     def compute(
         self,

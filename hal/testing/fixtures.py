@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.outcomes import Skipped
 
 from hal.testing import record, seeds
 from hal.testing import session as sessions
@@ -254,7 +255,7 @@ def port(settings: Session) -> Iterator[Any]:
     layers = ["validate", "emulate", *(["mutate"] if settings.broken_rule else [])]
     target = settings.target
     loaded = hal.load_port(
-        target.path,
+        target.spec,
         hcd=target.hcd_name or None,
         layers=tuple(layers),
         break_rule=settings.broken_rule or "",
@@ -302,4 +303,11 @@ def _needs(request: pytest.FixtureRequest) -> None:
     """Hear the witnesses for what the case's decorator says that it needs."""
     found = getattr(request.function, ATTRIBUTE, None)
     for path in found.needs if found is not None else ():
-        request.getfixturevalue("capability")(path)
+        try:
+            request.getfixturevalue("capability")(path)
+        except record.CapabilityAbsent as absent:
+            raise _AbsentAtSetup(absent.capability, absent.witnesses) from None
+
+
+class _AbsentAtSetup(record.CapabilityAbsent, Skipped):
+    """What a fixture raises: pytest puts a fixture in order only behind outcomes that it knows."""

@@ -147,15 +147,19 @@ def _has_narrow(kernel: Kernel) -> bool:
 def _terms(
     kernel: Kernel, arrays: Mapping[str, Array], params: Mapping[str, int] | None
 ) -> dict[int, int]:
-    """Per statement how many numbers it adds."""
+    """Per statement how many numbers it adds at most."""
     from hal.ir.binding import bind, full_params, shapes_of
 
     values = full_params(kernel, bind(kernel, shapes_of(kernel, arrays), params))
     counts = {}
     for number, statement in enumerate(kernel.assigns):
         extents = index_extents(kernel, statement)
-        sizes = [value_of(extents[n], values) for n in reduced_indices(statement) if n in extents]
-        is_sum = statement.is_reduction or isinstance(statement.value, NamedCall)
+        summed = [*reduced_indices(statement)]
+        call = statement.value
+        if isinstance(call, NamedCall) and call.function in ("scan_add", "scan_mul"):
+            summed.append(call.axis)  # The target has it too; the last one combines all.
+        sizes = [value_of(extents[n], values) for n in summed if n in extents]
+        is_sum = statement.is_reduction or isinstance(call, NamedCall)
         counts[number] = max(math.prod(sizes), 1) if is_sum else 1
     return counts
 

@@ -12,9 +12,10 @@ behind them, so that `raw.untouched(out)` can tell whether a refused call wrote 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from hal.errors import UsageError
+from hal.errors import PortLoadError, UsageError
 from hal.testing import record
 from hal.testing.abi import ABI_MAJOR, ABI_MINOR, FUNCTION_BY_CALL, Status, status_name
 from hal.testing.session import Target
@@ -77,6 +78,7 @@ def open_target(
         UsageError: a layer has no such name.
     """
     ffi, lib = _native()
+    target = _with_class(target)
     if unknown := set(layers) - set(LAYERS):
         raise UsageError(f"there is no layer {min(unknown)!r}; layers are {', '.join(LAYERS)}")
     desc = ffi.new("hal_open_desc *")
@@ -102,6 +104,20 @@ def open_target(
         text = ffi.string(reason).decode("utf-8", "replace")
         raise PortRefused(status, text or f"the port did not open: {status_name(status)}")
     return Raw(out[0], target, started=init)
+
+
+def _with_class(target: Target) -> Target:
+    """Add the options with which a port in Python finds its class in this process."""
+    if not target.python_class or "python.hooks=" in target.options:
+        return target
+    from hal.port.python_hooks import option_lines
+
+    try:
+        lines = option_lines(target.python_class)
+    except PortLoadError as error:
+        raise PortRefused(int(Status.INVALID_VALUE), str(error)) from error
+    options = "\n".join([*target.options.splitlines(), lines])
+    return replace(target, options=options)
 
 
 class Raw:

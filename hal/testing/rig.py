@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hal.testing import programs, record
 from hal.testing.abi import Argument, Copy, EventFlag, Status, status_name
+from hal.testing.images import as_loaded
 
 if TYPE_CHECKING:
     from hal.testing.raw import Raw
@@ -56,16 +57,26 @@ class Rig:
         """Return a new event's handle; it ends with the case."""
         return self._made("event.create", "hal_event", self.device, int(flags))
 
-    def module(self, image: bytes, *, format: str = "vil.v1") -> int:  # noqa: A002
+    def module(self, image: bytes) -> int:
         """Return a loaded module's handle; it ends with the case."""
-        desc = self.module_desc(image, format=format)
-        return self._made("module.load", "hal_module", self.device, desc)
+        return self._made("module.load", "hal_module", self.device, self.module_desc(image))
 
-    def module_desc(self, image: bytes, *, format: str = "vil.v1") -> Any:  # noqa: A002
-        """Return a `hal_module_desc *` for an image."""
-        return self.raw.new(
-            "module_desc", format=format.encode(), image=image, image_bytes=len(image)
-        )
+    def module_desc(
+        self,
+        image: bytes,
+        *,
+        format: str | None = None,  # noqa: A002
+        like: bytes | None = None,
+    ) -> Any:
+        """Return a `hal_module_desc *` for a VIL image, in the form that the chip loads.
+
+        Args:
+            format: What the descriptor says; the chip's own format by default.
+            like: The image before it was damaged.
+        """
+        name, data = as_loaded(image, like)
+        said = name if format is None else format
+        return self.raw.new("module_desc", format=said.encode(), image=data, image_bytes=len(data))
 
     def kernel(self, module: int, name: str) -> int:
         """Return the handle of a module's kernel."""

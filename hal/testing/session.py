@@ -22,6 +22,7 @@ class Target:
         hcd_name: What names the HCD for `hal.load_port`: a file or a shipped name.
         index: The device that the name asked for.
         options: Lines key=value for the port.
+        python_class: The class behind a port in Python, as `FILE.py:CLASS`; empty for others.
     """
 
     name: str
@@ -31,6 +32,17 @@ class Target:
     hcd_name: str = ""
     index: int = 0
     options: str = ""
+    python_class: str = ""
+
+    @property
+    def spec(self) -> str:
+        """What names the port for `hal.load_port`."""
+        return self.python_class or self.path
+
+    @property
+    def file(self) -> str:
+        """What the port's author wrote: the shared object, or the file of the Python class."""
+        return self.python_class.rpartition(":")[0] or self.path
 
 
 def flat_values(hcd_text: str) -> dict[str, str]:

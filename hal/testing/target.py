@@ -66,6 +66,7 @@ def find(spec: str = "", *, hcd: str = "") -> Target:
         hcd_source=shown,
         hcd_name=source,
         index=wish.index,
+        python_class=candidate.python_class,
     )
 
 

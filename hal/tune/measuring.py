@@ -38,8 +38,17 @@ class Bench:
         self._arguments += [sizes[name] for name in kernel.params]
 
     def launcher(self, module: Module) -> Callable[[], None]:
-        """Loads a module; each call of the result launches it once and waits."""
-        kernel = self._device.load(module)[self._kernel.name]
+        """Loads a module; each call of the result launches it once and waits.
+
+        It is loaded as VIL where the device takes that, else in the format that compiling takes.
+        """
+        from hal.codegen.dialect.route import formats, load
+
+        if "vil.v1" in formats(self._device.hcd):
+            loaded = self._device.load(module)
+        else:
+            loaded = load(module, self._device)
+        kernel = loaded[self._kernel.name]
         stream, arguments = self._stream, self._arguments
 
         def launch() -> None:

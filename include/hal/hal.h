@@ -167,7 +167,8 @@ typedef struct hal_port_table {
   // sizeof(hal_port_table) in the port's build.
   uint64_t size;
 
-  // Starts the port. Called once before any other function but last_error.
+  // Starts the port. Called once before any other function but last_error. NOT_FOUND says that the
+  // machine lacks the driver or the device.
   //   host (in): The host's callbacks and the chip's HCD; its texts live until shutdown.
   // Tier 1. One call at a time, with no other call running. Answers OK, INVALID_VALUE,
   // INVALID_STATE, UNSUPPORTED, NOT_FOUND, INTERNAL.

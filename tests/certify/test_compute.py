@@ -11,12 +11,12 @@ import pytest
 import hal.hcd
 from hal import dtypes
 from hal.dtypes import DType
-from hal.testing import record
+from hal.testing import record, session
 from hal.testing.compute import LENGTHS, Lab, blank, chip_of
 from hal.testing.inputs import codes, edges, grid_of, numbers, pairs, small
 from hal.testing.raw import open_target
 from hal.testing.rig import Rig
-from hal.testing.session import flat_values
+from hal.testing.session import Session, flat_values
 from hal.testing.target import find
 from hal.vil import recipes
 from hal.vil.builder import Builder
@@ -39,12 +39,15 @@ def in_order(limits: Limits) -> Limits:
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    raw = open_target(find("sim"))
-    out = raw.out("hal_device")
-    raw.ok("device.open", 0, out)
-    yield Rig(raw, int(out[0]))
-    raw.clean()
-    assert raw.close() == 0
+    target = find("sim")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "_current", Session(target))
+        raw = open_target(target)
+        out = raw.out("hal_device")
+        raw.ok("device.open", 0, out)
+        yield Rig(raw, int(out[0]))
+        raw.clean()
+        assert raw.close() == 0
 
 
 @pytest.fixture

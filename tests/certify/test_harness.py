@@ -140,8 +140,9 @@ def test_h6_damaged_results_are_incomplete(
     changed = {
         "cut the last line": [lines[0], lines[1][:-30]],
         "remove a line": [lines[1]],
-        "change a line": [lines[0].replace(b"HAL-MEM-004", b"HAL-MEM-005"), lines[1]],
+        "change a line": [lines[0].replace(b"HAL-MEM-00", b"HAL-MEM-01"), lines[1]],
     }[damage]
+    assert changed != lines
     run.results_path.write_bytes(b"".join(changed))
     found = verdict.derive(run.required, outcome.read(run.results_path), run.flat)
     assert found.word == "INCOMPLETE"

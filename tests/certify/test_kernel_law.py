@@ -10,6 +10,7 @@ import pytest
 
 import hal
 import hal.dsl
+from hal import ops
 from hal.ir import evaluate, parse
 from hal.testing.kernels import close_kernel, expected
 
@@ -55,6 +56,19 @@ def test_a_sum_without_its_last_term_is_refused() -> None:
     close_kernel({"out": x.sum(1)}, wanted, kernel)
     with pytest.raises(AssertionError, match="3 of 3 elements are wrong"):
         close_kernel({"out": x[:, :-1].sum(1)}, wanted, kernel)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_running_sum_that_rounds_at_each_step_passes_and_one_that_lost_a_term_does_not(
+    seed: int,
+) -> None:
+    kernel = ops.get("cumsum")
+    x = np.random.default_rng(seed).standard_normal((130, 515)).astype(np.float32)
+    wanted = expected(kernel, {"X": x})
+    close_kernel({"Y": np.cumsum(x, 1, dtype=np.float32)}, wanted, kernel)
+    x[:, 200] = 0
+    with pytest.raises(AssertionError, match="Y: law kernel"):
+        close_kernel({"Y": np.cumsum(x, 1, dtype=np.float32)}, wanted, kernel)
 
 
 @pytest.mark.parametrize("name", ["f64", "f16", "bf16"])

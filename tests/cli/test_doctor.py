@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,20 @@ def test_a_package_that_is_installed_is_ok(name: str) -> None:
 def test_a_package_that_is_missing_says_how_to_install_it() -> None:
     finding = doctor._check_package("no-such-package", "no-such-package>=1")
     assert (finding.state, finding.advice) == ("broken", "pip install 'no-such-package>=1'")
+
+
+def test_a_source_newer_than_the_build_is_a_note(tmp_path: Path, monkeypatch) -> None:
+    package = tmp_path / "hal"
+    (package / "native").mkdir(parents=True)
+    log = tmp_path / "build/editable/.ninja_log"
+    log.parent.mkdir(parents=True)
+    library, source = package / "libhal.so", package / "native/port.c"
+    for file, time in ((library, 1000), (source, 2000), (log, 3000)):
+        file.touch()
+        os.utime(file, (time, time))
+    monkeypatch.setattr(doctor._paths, "PACKAGE", package)
+    monkeypatch.setattr(doctor._paths, "is_checkout", lambda: True)
+    monkeypatch.setattr(doctor._paths, "include_dir", lambda: tmp_path / "include")
+    assert doctor._sources_newer_than(library) is None  # Built since, to the same library.
+    os.utime(log, (1500, 1500))
+    assert doctor._sources_newer_than(library) == source

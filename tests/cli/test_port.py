@@ -9,22 +9,26 @@ import pytest
 import yaml
 
 import hal
-from hal.cli import port
+from hal import _paths
 from hal.errors import UsageError
+from hal.portkit.kinds import KINDS
+from hal.portkit.start_port import start_port
 
 
 @pytest.fixture(scope="module")
 def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new port called acme."""
-    return port.create("acme", tmp_path_factory.mktemp("ports"))
+    return start_port("acme", tmp_path_factory.mktemp("ports"))
 
 
 def test_it_makes_the_files_of_a_port(acme: Path) -> None:
     files = (path for path in acme.rglob("*") if path.is_file())
     assert sorted(path.relative_to(acme).as_posix() for path in files) == [
+        ".copier-answers.yml",
         ".github/workflows/port.yml",
         ".gitignore",
         "CMakeLists.txt",
+        "CMakePresets.json",
         "README.md",
         "acme.hcd.yaml",
         "port.c",
@@ -38,7 +42,7 @@ def test_nothing_in_it_is_called_after_the_template(acme: Path) -> None:
         path.name: path.read_text(encoding="utf-8") for path in acme.iterdir() if path.is_file()
     }
     assert [name for name, text in texts.items() if "hal_port_template" in text] == []
-    assert '#define PORT_NAME "acme"' in texts["port.c"]
+    assert 'KIT_ENTRY(port, .name = "acme", .vendor = "your company"' in texts["port.c"]
     assert 'acme = "hal_port_acme:hal_port_acme.so"' in texts["pyproject.toml"]
 
 
@@ -81,24 +85,61 @@ def test_it_builds_beside_its_description(acme: Path, run) -> None:
 @pytest.mark.parametrize("name", ["", "Acme", "9chips", "a-b", "a" * 33, "template", "kit", "../x"])
 def test_a_name_that_cannot_name_a_library_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot name a port"):
-        port.create(name, tmp_path)
+        start_port(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "acme").mkdir()
     with pytest.raises(UsageError, match="exists"):
-        port.create("acme", tmp_path)
+        start_port("acme", tmp_path)
     assert list((tmp_path / "acme").iterdir()) == []
 
 
 def test_the_name_of_a_port_that_is_there_is_refused(tmp_path: Path) -> None:
     taken = hal.ports()[0].name
     with pytest.raises(UsageError, match=f"there is a port '{taken}'"):
-        port.create(taken, tmp_path)
+        start_port(taken, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_whole_words_are_renamed() -> None:
-    text = "template hal_port_template templates my_template x.template.y"
-    assert port.renamed(text, "acme") == "acme hal_port_acme templates my_template x.acme.y"
+@pytest.mark.parametrize("vendor", ["", 'Acme "Chips"', "Acme\\", "Acme\nChips"])
+def test_a_vendor_that_cannot_stand_in_a_c_string_is_refused(vendor: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot name a vendor"):
+        start_port("acme", tmp_path, vendor=vendor)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_vendor_stands_in_the_port_and_its_description(tmp_path: Path) -> None:
+    folder = start_port("one", tmp_path, vendor="Acme Chips & Co.")
+    assert '.vendor = "Acme Chips & Co."' in (folder / "port.c").read_text("utf-8")
+    hcd = yaml.safe_load((folder / "one.hcd.yaml").read_text("utf-8"))
+    assert hcd["identity"]["vendor"] == "acme-chips-co"
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be made: Not a directory"):
+        start_port("acme", tmp_path / "file")
+
+
+def test_copier_writes_the_files_again_with_the_same_answers(tmp_path: Path) -> None:
+    import copier
+
+    folder = start_port("acme", tmp_path, kind="gpu", vendor="Acme Chips")
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    (folder / "CMakeLists.txt").unlink()
+    copier.run_recopy(folder, defaults=True, overwrite=True, quiet=True)
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+
+
+def test_no_other_program_is_needed_to_make_it(tmp_path: Path, run) -> None:
+    words = ("port", "new", "acme", "--into", tmp_path)
+    done = run("hal.cli", *words, env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_words_for_the_command_and_the_template_are_the_same() -> None:
+    questions = yaml.safe_load((_paths.template_dir() / "copier.yml").read_text("utf-8"))
+    words = yaml.safe_load((_paths.template_dir() / "kinds.yaml").read_text("utf-8"))
+    assert (tuple(questions["kind"]["choices"]), tuple(words)) == (KINDS, KINDS)

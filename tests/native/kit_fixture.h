@@ -22,10 +22,10 @@ static inline int32_t plain_facts(uint32_t index, kit_device_facts *out_facts) {
 }
 
 // The texts of a port for tests; a test adds its hooks.
-#define PLAIN_TEXTS \
-  .name = "test", .version = "0", .runtime = "", .runs_on = "host", .format = "vil.v1"
+#define PLAIN_TEXTS .runtime = "", .runs_on = "host", .format = "vil.v1"
 
-static const hal_port_root plain_root = {.size = sizeof(plain_root), .name = "test"};
+static const hal_port_root plain_root = {
+    .size = sizeof(plain_root), .name = "test", .version = "0"};
 
 static inline hal_device open_port(const kit_port *port) {
   const hal_port_root *out = NULL;

@@ -182,12 +182,41 @@ static void test_host_calls_and_wrapped_queues(void) {
   EQUAL(runtime.queues[QUEUES].open, true);  // The caller's queue stays.
 }
 
+// The runtime gives no times: what was handed over early began when the one before it had ended.
+static void test_records_of_a_queue_follow_each_other(void) {
+  enum { COUNT = 3 };
+  uint64_t queue = 0;
+  uint64_t count = 0;
+  uint64_t dropped = 0;
+  hal_profile_record records[COUNT + 1];
+  hal_stream stream = new_stream(&queue);
+  hal_memory memory = allocate(device, 64, 0);
+  EQUAL(kit_profile_start(device, 1u << (HAL_PROFILE_FILL - 1)), HAL_OK);
+  for (int i = 0; i < COUNT; ++i) {
+    EQUAL(fill_with(stream, memory, 0, 64, 1, 1), HAL_OK);
+  }
+  EQUAL(runtime.queues[queue].submitted, COUNT);
+  for (int i = 0; i < COUNT; ++i) {
+    EQUAL(step(queue), HAL_OK);
+    EQUAL(kit_stream_query(stream), i + 1 == COUNT ? HAL_OK : HAL_NOT_READY);
+  }
+  EQUAL(kit_profile_stop(device), HAL_OK);
+  EQUAL(kit_profile_drain(device, COUNT + 1, records, &count, &dropped), HAL_OK);
+  EQUAL(count, COUNT);
+  for (int i = 0; i < COUNT; ++i) {
+    EQUAL(records[i].begin_ns <= records[i].end_ns, true);
+    EQUAL(i == 0 || records[i - 1].end_ns <= records[i].begin_ns, true);
+  }
+  EQUAL(kit_stream_destroy(stream), HAL_OK);
+}
+
 int main(void) {
   device = open_port(&port);
   test_work_is_ready_when_it_has_finished();
   test_waits_hold_work_back();
   test_failures_stick(0xEE, "fill 2 broke");
   test_failures_stick(0xDD, "no such fill");
+  test_records_of_a_queue_follow_each_other();
   test_host_calls_and_wrapped_queues();
   EQUAL(kit_port_shutdown(SECOND), HAL_OK);
   return 0;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -59,16 +62,23 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin" / "python"
 
 
-def hal(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def hal(
+    python: Path, *arguments: str, module: str = "hal.cli", path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command `hal` of an installation, away from the checkout."""
     return subprocess.run(
-        [python, "-c", "from hal.cli import main; main()", *arguments],
+        [python, "-c", f"from {module} import main; main()", *arguments],
         capture_output=True,
         text=True,
         cwd=python.parent,
-        env={**os.environ, "PYTHONPATH": ""},
+        env={**os.environ, "PYTHONPATH": str(path) if path else ""},
         check=False,
     )
+
+
+def certify(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command `hal-certify` of an installation."""
+    return hal(python, *arguments, module="hal.certify.cli")
 
 
 def test_the_top_level_is_hal_and_its_dist_info(wheel: Path) -> None:
@@ -91,7 +101,11 @@ def test_the_wheel_brings_data_and_libraries(wheel: Path) -> None:
         "hal/_lib/cmake/hal-config.cmake",
         "hal/_data/include/hal/hal.h",
         "hal/_data/include/registry/memory.yaml",
-        "hal/_data/vendors/template/CMakeLists.txt",
+        "hal/_data/vendors/template/copier.yml",
+        "hal/_data/vendors/template/project/.github/workflows/port.yml",
+        "hal/_data/vendors/template/hooks.c",
+        "hal/_data/vendors/template/tables.c",
+        "hal/_data/vendors/template/project/port.c.jinja",
         "hal/_data/sim/data/allreduce_a100x4.csv",
         "hal/ops/library/matmul.hal",
         "hal/ops/library/operators.yaml",
@@ -136,15 +150,55 @@ def test_a_port_builds_outside_the_project(where: str, installed: Path, tmp_path
     assert [line.split()[-1] for line in symbols.splitlines()] == ["hal_port_entry"]
 
 
-def test_a_port_is_started_built_checked_and_packed_with_the_wheel_alone(
-    installed: Path, tmp_path: Path
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["npu", "gpu", "cpu"])
+def test_a_port_goes_from_nothing_to_its_package_with_the_wheel_alone(
+    kind: str, installed: Path, tmp_path: Path
 ) -> None:
-    done = hal(installed, "port", "new", "acme", "--into", str(tmp_path), "--kind", "gpu")
+    done = hal(installed, "port", "new", "acme", "--into", str(tmp_path), "--kind", kind)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "acme"
-    page = (ROOT / "docs/port-your-chip.md").read_text(encoding="utf-8")
-    (folder / "port.c").write_text(page.split("```c\n")[1].split("```")[0], encoding="utf-8")
     for words in (("build", folder), ("check", folder), ("size", folder), ("pack", folder)):
         done = hal(installed, "port", *map(str, words))
         assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list((folder / "dist").glob("hal_port_acme-0.1.0-py3-none-linux_*.whl"))) == 1
+    (package,) = (folder / "dist").glob("hal_port_acme-0.1.0-py3-none-linux_*.whl")
+    site = tmp_path / "site"
+    words = ["pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(package)]
+    subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
+    done = hal(installed, "ports", "--why", "--json", path=site)
+    (found,) = [row for row in json.loads(done.stdout) if row["name"] == "acme"]
+    assert (found["status"], found["source"]) == ("loaded", "package hal-port-acme")
+    if kind == "npu":
+        done = certify(installed, str(folder), "--tier", "1", "-q", "--out", str(tmp_path / "out"))
+        last = f"CERTIFIED  tier 1  {folder}"
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, last), done.stdout
+
+
+@pytest.mark.slow
+def test_a_port_in_python_is_certified_with_the_wheel_alone(
+    installed: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/python-port.md").read_text(encoding="utf-8")
+    file = tmp_path / "my_port.py"
+    file.write_text(page.split("```python\n")[1].split("```")[0], encoding="utf-8")
+    words = [f"{file}:MyPort", "--tier", "1", "-q", "--out", str(tmp_path / "out")]
+    done = certify(installed, *words)
+    last = f"CERTIFIED  tier 1  {file}:MyPort"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, last), done.stdout
+
+
+def test_what_the_wheel_imports_is_installed_with_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[>=\[]", line)[0].lower() for line in project["dependencies"]}
+    modules = {"pyyaml": "yaml", "pyelftools": "elftools"}
+    there = {modules.get(name, name) for name in names} | {"hal", "_pytest"}
+    there |= set(sys.stdlib_module_names)
+    asked_for = {"matplotlib"}  # by an extra; the command says so
+    found = set()
+    for path in [*(ROOT / "hal").rglob("*.py"), *(ROOT / "conformance").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                found.add(node.module.split(".")[0])
+    assert found - there - asked_for == set()

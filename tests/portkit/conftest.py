@@ -1,17 +1,14 @@
-"""Ports of a few lines, and the port of the guide, built once."""
+"""Ports of a few lines, and a new port, built once."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from hal import _paths
-from hal.cli import port
-
-ROOT = Path(__file__).resolve().parents[2]
+from hal.portkit.start_port import start_port
 
 ENTRY = """
 #include "hal/hal.h"
@@ -41,13 +38,8 @@ def library(tmp_path: Path):
 
 @pytest.fixture(scope="session")
 def kit_port(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the guide's port, with its code and without a build."""
-    folder = port.create("acme", tmp_path_factory.mktemp("guide"))
-    page = (ROOT / "docs/port-your-chip.md").read_text(encoding="utf-8")
-    code = re.search(r"```c\n(.*?)```", page, re.S)
-    assert code is not None
-    (folder / "port.c").write_text(code[1], encoding="utf-8")
-    return folder
+    """The folder of a new port, without a build."""
+    return start_port("acme", tmp_path_factory.mktemp("new"))
 
 
 @pytest.fixture(scope="session")

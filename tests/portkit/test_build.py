@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hal.errors import UsageError
+from hal.portkit.build import build
+
 
 @pytest.mark.slow
 def test_a_port_builds_and_is_checked(built: Path) -> None:
@@ -72,3 +75,50 @@ def test_a_library_that_stays_in_the_build_folder_is_found_with_its_description(
     done = run("hal.cli", "port", "check", folder)
     assert done.returncode == 2
     assert "Name one that was built" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (("CMakeLists.txt", " KIT)", ")"), "write KIT in hal_add_port"),
+        (("port.c", "stop(void) {}", "stop(void) { PyErr_Clear(); }"), "no symbol of its host"),
+        (("port.c", "stop(void) {}", "stop(void) { acme_close(); }"), "SOURCES or LIBRARIES"),
+    ],
+)
+@pytest.mark.slow
+def test_a_symbol_that_nobody_supplies_is_told_with_what_to_do(
+    mistake: tuple[str, str, str], said: str, kit_port: Path, tmp_path: Path, run
+) -> None:
+    folder = shutil.copytree(
+        kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*", "*.so")
+    )
+    name, old, new = mistake
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+    done = run("hal.cli", "port", "build", folder)
+    assert (done.returncode, said in done.stderr) == (1, True), done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) < 30
+
+
+def test_without_a_compiler_the_build_says_what_to_install(
+    kit_port: Path, tmp_path: Path, run
+) -> None:
+    folder = shutil.copytree(
+        kit_port, tmp_path / "acme", ignore=shutil.ignore_patterns("build*", "*.so")
+    )
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("cmake", "make", "ninja"):
+        if path := shutil.which(name):
+            (tools / name).symlink_to(path)
+    done = run("hal.cli", "port", "build", folder, env={"PATH": str(tools), "CC": ""})
+    assert (done.returncode, "Install a C compiler" in done.stderr) == (1, True), done.stderr
+
+
+def test_without_cmake_the_build_says_what_to_install(
+    kit_port: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hal.portkit.build._tool", lambda name: None)
+    with pytest.raises(UsageError, match=r"CMake is missing\. Install it: pip install cmake ninja"):
+        build(kit_port)

@@ -92,6 +92,14 @@ def test_functions_that_only_later_tiers_reach_are_not_tier_1(tmp_path: Path) ->
     assert size.beyond_tier_1 == ["tell_peer", "slow"]
 
 
+def test_entries_in_the_tables_of_the_kit_count_by_their_tier(tmp_path: Path) -> None:
+    head = PORT[: PORT.index("static const hal_device_table")]
+    code = head + "KIT_ENTRY(port, .name = 0,\n  .device = KIT_DEVICE_TABLE(.open = open_it,\n"
+    size = measure(port(tmp_path, port__c=code + "  .peer_info = tell_peer));\n"))
+    assert (size.lines, size.tier_1_lines) == (15, 15 - 3 - 3 - 1)
+    assert size.beyond_tier_1 == ["tell_peer", "slow"]
+
+
 def test_a_mark_puts_what_follows_beyond_tier_1(tmp_path: Path) -> None:
     code = (
         "static int a(void) { return 1; }\n// ---- Tier 2 ----\n"

@@ -5,7 +5,6 @@ What VIL defines exactly must have the bits of the kit's interpreter; the rest k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from hal.vil.builder import Builder
 from hal.vil.expressions import ceil_div
 from hal.vil.module import Module
 from hal.vil.recipes import elementwise, reduction_of_tile
-from tests.ports.cpu_sets import SETS, device_of, has_set, launch
+from tests.ports.cpu_sets import launch
 
-HERE = [name for name in SETS if has_set(name)]
 FLOATS = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64]
 LAWS = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
@@ -36,20 +34,6 @@ BINARIES = [
 BINARIES += [(dtypes.f32, function, pair) for function in ("sub", "max", "lt") for pair in PAIRS]
 BINARIES += [(dtypes.bf16, "mul", pair) for pair in PAIRS]
 ROWS, COLUMNS = 7, 203  # no multiple of any vector
-
-
-@pytest.fixture(params=HERE)
-def fast(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """A device whose tiles run on one instruction set."""
-    with device_of(request.param) as device:
-        yield device
-
-
-@pytest.fixture
-def plain() -> Iterator[Device]:
-    """A device that runs the kit's interpreter alone."""
-    with device_of("none") as device:
-        yield device
 
 
 def bits_of(array: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hal
+import hal.hcd
 import hal.loading
 from hal.testing import raw
 from hal.testing.abi import Status
@@ -238,3 +239,30 @@ def test_the_description_says_whether_there_is_a_library(
         with hal.load_port("cpu", options={"blas": path}).device(0) as device:
             found.append(device.hcd.get("features.library"))
     assert found == [True, False]
+
+
+def test_the_librarys_rate_is_measured_written_and_believed(library: Path, tmp_path: Path) -> None:
+    """The forecast of a large product stands on the number that was measured."""
+    from hal.codegen.library import forecast
+    from hal.codegen.target import Target
+    from hal.ir import parse
+    from hal.measure import description
+    from hal.measure.computing import library as rates
+    from hal.measure.stopwatch import Stopwatch
+
+    words = {"extends": "hal/cpu", "device": "x", "command": "x", "date": "2026-12-01"}
+    path = tmp_path / "measured.hcd.yaml"
+    with hal.load_port("cpu", options={"blas": str(library)}).device(0) as device:
+        figures = list(rates(Stopwatch(device, rounds=3, sample_ns=100_000), (32,)))
+        path.write_text(description(figures, device.hcd, **words), encoding="utf-8")
+    assert {figure.what[:11] for figure in figures} == {"product f32", "product f64"}
+    hcd = hal.hcd.load(path)
+    rate = hcd["library.matmul.rates.f32.flops_per_s"]
+    text = """kernel p {
+      param N : int
+      input: f32[N, N] a, f32[N, N] b
+      output: f32[N, N] c
+      operation: c[i, j] += a[i, k] * b[k, j]
+    }"""
+    theirs, _ = forecast(parse(text).kernels[0], Target.of(hcd), {"N": 4096})
+    assert theirs == pytest.approx(2 * 4096**3 / rate, rel=0.01)

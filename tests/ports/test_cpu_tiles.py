@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,29 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 import hal
+import hal.vil
 from hal import dtypes
 from hal.device import Device
 from hal.dtypes import DType
 from hal.errors import PortLoadError
 from hal.testing.tolerance import compare
+from hal.vil.module import Module
 from hal.vil.recipes import matmul, matmul_into, matmul_of_parts
-from tests.ports.cpu_sets import SETS, device_of, has_set, launch
-
-HERE = [name for name in SETS if has_set(name)]
-
-
-@pytest.fixture(params=HERE)
-def fast(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """A device whose tiles run on one instruction set."""
-    with device_of(request.param) as device:
-        yield device
-
-
-@pytest.fixture
-def plain() -> Iterator[Device]:
-    """A device that runs the kit's interpreter alone."""
-    with device_of("none") as device:
-        yield device
+from tests.ports.cpu_sets import launch
 
 
 def whole_numbers(shape: tuple[int, int], dtype: DType, seed: int) -> NDArray[Any]:
@@ -67,6 +52,75 @@ def test_whole_numbers_multiply_exactly(
     got = launch(fast, module, m, n, k, a, b, out=np.zeros((m, n), types[2].numpy))
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert np.array_equal(got.astype(np.float64), exact)
+
+
+def turned_product(types: tuple[DType, DType, DType], m: int, n: int, k: int) -> Module:
+    """C = A · Bᵀ; where B is stored again in the turned form, the product is not all that reads it.
+
+    Arguments of the kernel: A, B, turned, C.
+    """
+    left, right, total = types
+
+    def flat(name: str, buffer: str, rows: int, columns: int, steps: tuple[int, int]) -> str:
+        return f"""  desc {name} = {buffer} {{
+    row limit {rows} digits (_, 1)
+    column limit {columns} digits (_, 1)
+    dim {rows * columns} stride 1 base 0, r0 * {steps[0]}, c0 * {steps[1]}
+  }}
+"""
+
+    at_b = -(-m * k * left.bytes // 64) * 64
+    at_c = at_b + -(-k * n * right.bytes // 64) * 64
+    arguments = {
+        "A": (left, "read", m * k),
+        "B": (right, "read", n * k),
+        "turned": (right, "write", n * k),
+        "C": (total, "write", m * n),
+    }
+    args = "\n".join(
+        f"  arg {name}: {dtype.name} {access} bytes {count * dtype.bytes}"
+        for name, (dtype, access, count) in arguments.items()
+    )
+    params = "\n".join(
+        f"  param {name}: {dtype.name} {access}" for name, (dtype, access, _) in arguments.items()
+    )
+    return hal.vil.parse(f"""vil 1.0
+kernel main {{
+{args}
+  launch work grid(1) (A, B, turned, C)
+}}
+program work flat {{
+{params}
+  tile a: {left.name}[{m}, {k}] near @0
+  tile b: {right.name}[{k}, {n}] near @{at_b}
+  tile c: {total.name}[{m}, {n}] near @{at_c}
+{flat("from_a", "A", m, k, (k, 1))}{flat("from_b", "B", k, n, (1, k))}\
+{flat("to_b", "turned", k, n, (n, 1))}{flat("to_c", "C", m, n, (n, 1))}
+  load a, from_a
+  load b, from_b
+  mma c, a, b init
+  store to_b, b
+  mma c, a, b
+  store to_c, c
+}}
+""")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("types", PRODUCTS, ids=lambda t: "-".join(d.name for d in t))
+def test_a_turned_right_matrix_is_the_same_to_a_product_and_to_others(
+    fast: Device, types: tuple[DType, DType, DType], shape: tuple[int, int, int]
+) -> None:
+    m, n, k = shape
+    a, b = whole_numbers((m, k), types[0], 11), whole_numbers((n, k), types[1], 12)
+    stream = fast.stream()
+    turned, total = fast.empty((k, n), types[1]), fast.empty((m, n), types[2])
+    module = fast.load(turned_product(types, m, n, k))
+    module["main"].launch(stream, fast.array(a), fast.array(b), turned, total)
+    stream.synchronize()
+    assert np.array_equal(turned.numpy(), b.T)
+    exact = 2 * (a.astype(np.float64) @ b.T.astype(np.float64))
+    assert np.array_equal(total.numpy().astype(np.float64), exact)
 
 
 @pytest.mark.parametrize("init", [False, True])

@@ -35,7 +35,9 @@ def test_ports_why_tries_each(run: Any, tmp_path: Path) -> None:
 def test_devices_lists_those_of_each_port(run: Any) -> None:
     done = run("hal.cli", "devices", "--json")
     names = [row["name"] for row in json.loads(done.stdout)]
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "port.init answered NOT_FOUND" not in line]
+    assert told == []  # Only ports whose driver or device this machine has not.
     assert {"cpu:0", "sim:0"} <= set(names)
 
 

@@ -73,6 +73,26 @@ def test_on_a_device_the_first_choices_are_measured() -> None:
     assert found.measured and found.path is not None and found.path.is_file()
 
 
+def test_a_device_that_takes_only_source_is_measured_by_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As compiling does it: the device refuses VIL, so every candidate goes through its dialect."""
+    from hal.codegen.dialect import route
+
+    loaded = []
+
+    def load(module: object, device: hal.Device) -> object:
+        loaded.append(module)
+        return device.load(module)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(route, "formats", lambda hcd: ["source.x"])
+    monkeypatch.setattr(route, "load", load)
+    with hal.open("cpu") as device:
+        found = hal.tune(TEXT, device, sizes=SIZES, budget_s=20, measured=2, keep=False)
+    assert found.measured
+    assert len(loaded) == 2
+
+
 def test_every_group_of_statements_gets_a_choice() -> None:
     text = TEXT.replace("C[i,j] += A[i,k] * B[k,j]", "C[i,j] += A[i,k] * B[k,j]\n D[j] += C[i,j]")
     text = text.replace("f32[M,N] C", "f32[M,N] C, f32[N] D")

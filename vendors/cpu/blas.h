@@ -5,6 +5,8 @@
 //   types    all f32 or all f64
 //   strides  of each matrix one is 1 (rows or columns lie in one piece); of C the last
 //   attributes, f64: alpha (1) and beta (0): C = alpha · A · B + beta · C
+
+// ---- Optional ----
 #ifndef CPU_BLAS_H_
 #define CPU_BLAS_H_
 

@@ -170,7 +170,8 @@ static int32_t start(void) {
         "are none, plain, avx2, avx512, amx",
         isa);
   }
-  static const vil_hooks hooks = {.tile = cpu_tile, .takes_pitch = 1};
+  static const vil_hooks hooks = {
+      .tile = cpu_tile, .takes_pitch = 1, .takes_turned = 1, .chain = cpu_chain_hook};
   kit_host_hooks(strcmp(cpu_tiles_name(), "none") == 0 ? NULL : &hooks);
   char path[1024];
   const char *library = kit_option("blas", "HAL_CPU_BLAS", path, sizeof(path));
@@ -201,8 +202,6 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
 }
 
 static const kit_port port = {
-    .name = "cpu",
-    .version = "1.0.0",
     .runtime = "",
     .runs_on = "device",
     .format = "vil.v1",
@@ -217,42 +216,8 @@ static const kit_port port = {
               .module_close = cpu_source_close},
 };
 
-static const hal_port_table port_table = {KIT_PORT};
-static const hal_device_table device_table = {KIT_DEVICE};
-static const hal_memory_table memory_table = {KIT_MEMORY, .wrap = kit_memory_wrap,
-                                              .native_handle = kit_memory_native_handle};
-static const hal_transfer_table transfer_table = {KIT_TRANSFER};
-static const hal_stream_table stream_table = {KIT_STREAM, .host_call = kit_stream_host_call};
-static const hal_event_table event_table = {KIT_EVENT};
-static const hal_module_table module_table = {KIT_MODULE};
-static const hal_launch_table launch_table = {KIT_LAUNCH};
-static const hal_operator_table operator_table = {KIT_OPERATORS};
-static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
-static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
-static const hal_profile_table profile_table = {KIT_PROFILE};
-
-static const hal_port_root root = {
-    .size = sizeof(root),
-    .abi_major = HAL_ABI_MAJOR,
-    .abi_minor = HAL_ABI_MINOR,
-    .name = "cpu",
-    .vendor = "hal",
-    .version = "1.0.0",
-    .build_id = "1.0.0",
-    .port = &port_table,
-    .device = &device_table,
-    .memory = &memory_table,
-    .transfer = &transfer_table,
-    .stream = &stream_table,
-    .event = &event_table,
-    .module = &module_table,
-    .launch = &launch_table,
-    .operators = &operator_table,
-    .graph = &graph_table,
-    .collective = &collective_table,
-    .profile = &profile_table,
-};
-
-int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
-  return kit_entry(&port, &root, host_major, host_minor, out_root);
-}
+KIT_ENTRY(port, .name = "cpu", .vendor = "hal", .version = "1.0.0", .build_id = "1.0.0",
+          .memory = KIT_MEMORY_TABLE(.wrap = kit_memory_wrap,
+                                     .native_handle = kit_memory_native_handle),
+          .stream = KIT_STREAM_TABLE(.host_call = kit_stream_host_call),
+          .operators = KIT_OPERATOR_TABLE());

@@ -3,6 +3,8 @@
 //
 // Environment: CC names the compiler (default: the first of cc, gcc, clang); HAL_CACHE_DIR the
 // cache folder (default: hal in XDG_CACHE_HOME or in ~/.cache).
+
+// ---- Optional ----
 #include "source.h"
 
 #include <dlfcn.h>
@@ -16,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "kit_source.h"
 
 extern char **environ;
 
@@ -35,12 +39,6 @@ static const char *const flags[] = {"-x",
                                     "-fno-math-errno",
                                     "-fno-trapping-math"};
 
-typedef struct image {
-  const uint8_t *vil;
-  const char *source;
-  uint64_t vil_bytes, source_bytes;
-} image;
-
 // A compiler call: the words of CC, our flags, and room for where to and from what.
 typedef struct command {
   char name[256];
@@ -52,46 +50,7 @@ typedef struct key {
   uint64_t low, high;
 } key;
 
-// ---- The image ----
-
-static uint32_t read32(const uint8_t *at) {
-  uint32_t value;
-  memcpy(&value, at, sizeof(value));
-  return value;
-}
-
-static int part_fits(uint64_t offset, uint64_t bytes, uint64_t all) {
-  return offset <= all && bytes <= all - offset;
-}
-
-// Finds the two parts of the payload (docs/vil.md, section 4.5).
-static int32_t read_parts(const hal_module_desc *desc, image *out) {
-  const uint8_t *bytes = desc->image;
-  uint64_t all = desc->image_bytes;
-  if (all < 48 || memcmp(bytes, "HIMG", 4) != 0)
-    return kit_fail(HAL_ERROR_INVALID_MODULE, "image: offset 0: the magic is not HIMG");
-  uint64_t name = read32(bytes + 24), name_bytes = read32(bytes + 28);
-  uint64_t at = read32(bytes + 32), size = read32(bytes + 36);
-  if (!part_fits(name, name_bytes, all) || name_bytes != strlen(desc->format) ||
-      memcmp(bytes + name, desc->format, name_bytes) != 0)
-    return kit_fail(HAL_ERROR_INVALID_MODULE, "image: offset 24: the format is not %.100s",
-                    desc->format);
-  if (!part_fits(at, size, all) || size < 32 || memcmp(bytes + at, "HSRC", 4) != 0 ||
-      read32(bytes + at + 4) != 1)
-    return kit_fail(HAL_ERROR_INVALID_MODULE,
-                    "image: offset 32: the payload is no HSRC of version 1");
-  const uint8_t *payload = bytes + at;
-  uint64_t vil = read32(payload + 8), source = read32(payload + 16);
-  out->vil_bytes = read32(payload + 12);
-  out->source_bytes = read32(payload + 20);
-  if (!part_fits(vil, out->vil_bytes, size) || !part_fits(source, out->source_bytes, size))
-    return kit_fail(HAL_ERROR_INVALID_MODULE, "payload: offset 8: a part does not fit");
-  out->vil = payload + vil;
-  out->source = (const char *)payload + source;
-  return HAL_OK;
-}
-
-// ---- The cache ----
+// ---- Optional: the cache ----
 
 static void mix(key *hash, const void *data, uint64_t bytes) {  // FNV-1a, two of them.
   const uint8_t *at = data;
@@ -140,16 +99,16 @@ static int cache_folder(char *out) {
 }
 
 // Whether the file beside a library holds these bytes: the library was made from them.
-static int is_made_from(const char *path, const image *parts, const char *how) {
+static int is_made_from(const char *path, const kit_source *source, const char *how) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   struct stat facts;
-  uint64_t head = strlen(how), all = head + parts->source_bytes;
+  uint64_t head = strlen(how), all = head + source->text_bytes;
   int same = 0;
   if (file >= 0 && fstat(file, &facts) == 0 && (uint64_t)facts.st_size == all && all != 0) {
     char *text = mmap(NULL, all, PROT_READ, MAP_PRIVATE, file, 0);
     if (text != MAP_FAILED) {
       same = memcmp(text, how, head) == 0 &&
-             memcmp(text + head, parts->source, parts->source_bytes) == 0;
+             memcmp(text + head, source->text, source->text_bytes) == 0;
       munmap(text, all);
     }
   }
@@ -169,17 +128,18 @@ static int write_all(int file, const char *text, uint64_t bytes) {
 }
 
 // Writes what a library was made from, under its own name at once.
-static int keep_origin(const char *path, const char *place, const image *parts, const char *how) {
+static int keep_origin(const char *path, const char *place, const kit_source *source,
+                       const char *how) {
   int file = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   int done = file >= 0 && write_all(file, how, strlen(how)) &&
-             write_all(file, parts->source, parts->source_bytes);
+             write_all(file, source->text, source->text_bytes);
   if (file >= 0) close(file);
   if (done && rename(place, path) == 0) return 1;
   unlink(place);
   return 0;
 }
 
-// ---- The compiler ----
+// ---- Optional: the compiler ----
 
 static void split(command *call, const char *text) {
   snprintf(call->name, sizeof(call->name), "%s", text);
@@ -232,18 +192,18 @@ static void describe(const command *call, char *out, size_t capacity) {
 }
 
 // Runs the compiler with the source on its standard input. 0, its exit status, or -1.
-static int run_compiler(command *call, const char *to, const image *parts, char *log) {
-  int source = memfd_create("hal-source", MFD_CLOEXEC);
+static int run_compiler(command *call, const char *to, const kit_source *source, char *log) {
+  int input = memfd_create("hal-source", MFD_CLOEXEC);
   int words = memfd_create("hal-log", MFD_CLOEXEC);
   int status = -1;
   pid_t child;
   posix_spawn_file_actions_t actions;
-  if (source >= 0 && words >= 0 && write_all(source, parts->source, parts->source_bytes) &&
-      lseek(source, 0, SEEK_SET) == 0 && posix_spawn_file_actions_init(&actions) == 0) {
+  if (input >= 0 && words >= 0 && write_all(input, source->text, source->text_bytes) &&
+      lseek(input, 0, SEEK_SET) == 0 && posix_spawn_file_actions_init(&actions) == 0) {
     uint32_t at = call->count;
     char *const last[] = {"-", "-o", (char *)to, "-lm", NULL};
     for (int i = 0; i < 5; i++) call->words[at++] = last[i];
-    posix_spawn_file_actions_adddup2(&actions, source, 0);
+    posix_spawn_file_actions_adddup2(&actions, input, 0);
     posix_spawn_file_actions_adddup2(&actions, words, 1);
     posix_spawn_file_actions_adddup2(&actions, words, 2);
     if (posix_spawnp(&child, call->words[0], &actions, NULL, call->words, environ) == 0) {
@@ -256,28 +216,12 @@ static int run_compiler(command *call, const char *to, const image *parts, char 
     ssize_t length = pread(words, log, LOG_BYTES - 1, 0);
     log[length < 0 ? 0 : length] = 0;
   }
-  if (source >= 0) close(source);
+  if (input >= 0) close(input);
   if (words >= 0) close(words);
   return status;
 }
 
-// The VIL instruction above a line of the source: the comment before it.
-static void find_instruction(const image *parts, long line, char *out, size_t capacity) {
-  const char *at = parts->source, *end = at + parts->source_bytes;
-  snprintf(out, capacity, "no instruction");
-  for (long number = 1; at < end && number <= line; number++) {
-    const char *stop = memchr(at, '\n', (size_t)(end - at));
-    stop = stop == NULL ? end : stop;
-    const char *text = at;
-    while (text < stop && *text == ' ') text++;
-    if (text > at && stop - text > 3 && memcmp(text, "// ", 3) == 0) {
-      snprintf(out, capacity, "%.*s", (int)(stop - text - 3), text + 3);
-    }
-    at = stop + 1;
-  }
-}
-
-static int32_t explain(const command *call, int status, const image *parts, const char *log) {
+static int32_t explain(const command *call, int status, const kit_source *source, const char *log) {
   if (status < 0) {
     return kit_fail(HAL_ERROR_UNSUPPORTED, "the C compiler '%s' cannot be run", call->words[0]);
   }
@@ -289,7 +233,7 @@ static int32_t explain(const command *call, int status, const image *parts, cons
     mark = next;
   }
   long line = mark == NULL ? 0 : strtol(mark + 8, NULL, 10);
-  find_instruction(parts, line, instruction, sizeof(instruction));
+  kit_source_instruction(source, line, instruction, sizeof(instruction));
   error = error == NULL ? log : error;
   return kit_fail(HAL_ERROR_INVALID_MODULE,
                   "the C compiler '%s' refuses the source (exit %d) at line %ld, from VIL `%s`: "
@@ -297,28 +241,28 @@ static int32_t explain(const command *call, int status, const image *parts, cons
                   call->words[0], status, line, instruction, (int)strcspn(error, "\n"), error);
 }
 
-// ---- Loading ----
+// ---- Optional: loading ----
 
-static int32_t build(command *call, const char *library, const char *origin, const image *parts,
-                     const char *how) {
+static int32_t build(command *call, const char *library, const char *origin,
+                     const kit_source *source, const char *how) {
   static _Atomic uint32_t count;
   char place[PATH_BYTES + 64], log[LOG_BYTES] = "";
   snprintf(place, sizeof(place), "%s.%ld.%u", library, (long)getpid(), ++count);
-  int status = run_compiler(call, place, parts, log);
+  int status = run_compiler(call, place, source, log);
   if (status != 0) {
     unlink(place);
-    return explain(call, status, parts, log);
+    return explain(call, status, source, log);
   }
   if (rename(place, library) != 0) {
     unlink(place);
     return kit_fail(HAL_ERROR_INTERNAL, "%s cannot be written: %s", library, strerror(errno));
   }
-  return keep_origin(origin, place, parts, how)
+  return keep_origin(origin, place, source, how)
              ? HAL_OK
              : kit_fail(HAL_ERROR_INTERNAL, "%s cannot be written: %s", origin, strerror(errno));
 }
 
-static int32_t find_library(const image *parts, char *library) {
+static int32_t find_library(const kit_source *source, char *library) {
   command call;
   char folder[PATH_BYTES], origin[PATH_BYTES + 64], how[FLAGS_BYTES + 1024];
   if (!find_compiler(&call)) {
@@ -333,12 +277,12 @@ static int32_t find_library(const image *parts, char *library) {
   describe(&call, how, sizeof(how));
   key hash = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
   mix(&hash, how, strlen(how));
-  mix(&hash, parts->source, parts->source_bytes);
+  mix(&hash, source->text, source->text_bytes);
   snprintf(library, PATH_BYTES + 64, "%s/%016llx%016llx.so", folder, (unsigned long long)hash.high,
            (unsigned long long)hash.low);
   snprintf(origin, sizeof(origin), "%.*s.c", (int)strlen(library) - 3, library);
-  if (access(library, R_OK) == 0 && is_made_from(origin, parts, how)) return HAL_OK;
-  return build(&call, library, origin, parts, how);
+  if (access(library, R_OK) == 0 && is_made_from(origin, source, how)) return HAL_OK;
+  return build(&call, library, origin, source, how);
 }
 
 static int32_t link_programs(vil_module *module, void *library) {
@@ -364,23 +308,21 @@ int32_t cpu_source_open(kit_device *device, const hal_module_desc *desc, vil_mod
     return kit_fail(HAL_ERROR_UNSUPPORTED,
                     "format '%.100s' is not loaded here; 'vil.v1' and 'source.c' are",
                     desc->format);
-  image parts;
+  kit_source source;
   char path[PATH_BYTES + 64];
-  vil_module *module = NULL;
-  int32_t status = read_parts(desc, &parts);
-  if (status == HAL_OK) status = kit_module_read(device, parts.vil, parts.vil_bytes, &module);
-  if (status == HAL_OK) status = find_library(&parts, path);
+  int32_t status = kit_source_plan(device, desc, &source);
+  if (status == HAL_OK) status = find_library(&source, path);
   void *library = NULL;
   if (status == HAL_OK && (library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
     status = kit_fail(HAL_ERROR_INVALID_MODULE, "the compiled source cannot be loaded: %.300s",
                       dlerror());
-  if (status == HAL_OK) status = link_programs(module, library);
+  if (status == HAL_OK) status = link_programs(source.module, library);
   if (status != HAL_OK) {
-    vil_module_free(module);
+    vil_module_free(source.module);
     if (library != NULL) dlclose(library);
     return status;
   }
-  *out_module = module;
+  *out_module = source.module;
   *out_data = library;
   return HAL_OK;
 }

@@ -1,4 +1,6 @@
 // Modules of the format `source.c`: VIL with its programs written in C, compiled when loaded.
+
+// ---- Optional ----
 #ifndef CPU_SOURCE_H_
 #define CPU_SOURCE_H_
 

@@ -1,4 +1,6 @@
 // The choice of an instruction set, the check of its products, and the hook.
+
+// ---- Optional ----
 #include "tiles.h"
 
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 
 static cpu_set chosen;  // The set in use; no name: none.
 
-// ---- What the processor has ----
+// ---- Optional: what the processor has ----
 
 #ifdef CPU_HAS_AVX
 static bool has_avx2(void) {
@@ -67,7 +69,7 @@ static bool take(const char *name) {
   return false;
 }
 
-// ---- The check of a product on a small case whose result is exact ----
+// ---- Optional: the check of a product on a small case whose result is exact ----
 
 static int value_of(uint32_t index) {
   return (int)(index * 2654435761u >> 28) - 8;  // −8 … 7
@@ -184,7 +186,13 @@ int cpu_tiles_macs_per_cycle(const char *dtype) {
   return f32;
 }
 
-// ---- The hook ----
+// ---- Optional: the hooks ----
+
+int cpu_chain_hook(void *context, const vil_link *links, uint32_t count, uint32_t rows,
+                   uint32_t columns) {
+  (void)context;
+  return chosen.rows ? cpu_chain(chosen.rows, links, count, rows, columns) : 0;
+}
 
 int cpu_tile(void *context, const vil_operation *operation) {
   (void)context;

@@ -1,6 +1,8 @@
 // Fast tile operations: what the port does itself instead of the kit's interpreter. There is one
 // set of kernels for each instruction set; tiles.c chooses when the port starts. Values are those
 // of docs/vil.md whatever the set.
+
+// ---- Optional ----
 #ifndef CPU_TILES_H_
 #define CPU_TILES_H_
 
@@ -35,11 +37,39 @@ typedef struct cpu_product {
   void (*pack_right)(void *out, size_t panel_bytes, const void *first, int64_t pitch,
                      uint32_t dtype, uint32_t depth, uint32_t columns);
   // target (`pitch` results from row to row) = or, with `add`, += left · right for a depth above 0.
-  // `line` is the distance of the lines of `right` in groups of one column.
-  void (*multiply)(const void *left, const void *right, int64_t line, uint32_t depth, void *target,
-                   int64_t pitch, uint32_t rows, uint32_t columns, bool add);
+  // `line` is the distance of the lines of `right` in groups of one column, `step` that of the rows
+  // of `left` in values; packed rows where `group` is above 1.
+  void (*multiply)(const void *left, int64_t step, const void *right, int64_t line, uint32_t depth,
+                   void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add);
   void (*begin)(void), (*end)(void);  // Around the calls of `multiply`; NULL: nothing to do.
 } cpu_product;
+
+// A step of a chain on one row of f32: a block of the row goes from step to step in registers.
+typedef enum cpu_step_kind {
+  CPU_STEP_TAKE,      // The block becomes `row`.
+  CPU_STEP_UNARY,     // function(block)
+  CPU_STEP_SCALAR,    // function(block, scalar)
+  CPU_STEP_REVERSED,  // function(scalar, block)
+  CPU_STEP_ROW,       // function(block, row)
+  CPU_STEP_ROW_REVERSED,
+  CPU_STEP_TWICE,   // function(block, block)
+  CPU_STEP_FOLD,    // folds = function(folds, block)
+  CPU_STEP_PUT,     // `row` becomes the block.
+  CPU_STEP_STREAM,  // The same past the caches; `row` is aligned to 64.
+  CPU_STEP_FETCH,   // Asks for `row`, which is read soon.
+  CPU_STEP_END
+} cpu_step_kind;
+
+enum { CPU_CHAIN_BLOCK = 64 };  // The longest block of a set, in elements.
+
+typedef struct cpu_step {
+  void (*run)(void);  // Of the set; found by `find_step`.
+  cpu_step_kind kind;
+  uint8_t function;
+  float scalar;
+  float *row;
+  float folds[CPU_CHAIN_BLOCK] __attribute__((aligned(64)));
+} cpu_step;
 
 // Loops over rows of `n` elements. A function answers false for what it does not do, and has then
 // written nothing. Rows may be worked on in place. `one`: 1 (2) says that x (y) is a single value.
@@ -64,6 +94,9 @@ typedef struct cpu_rows {
   bool (*widen)(float *out, const void *in, uint32_t dtype, size_t n);       // To f32.
   bool (*narrow)(void *out, uint32_t dtype, const float *x, size_t n);       // From f32.
   bool (*fold_f32)(uint8_t function, const float *x, size_t n, float *out);  // RED; n > 0.
+  uint32_t block;                                  // Elements of a chain's block.
+  bool (*find_step)(cpu_step *step);               // False: the set has no such step.
+  void (*run_steps)(cpu_step *steps, size_t end);  // Elements [0, end), whole blocks.
 } cpu_rows;
 
 // The kernels of one instruction set. A product that is NULL is left to the kit.
@@ -95,6 +128,12 @@ int cpu_tiles_macs_per_cycle(const char *dtype);
 
 // The kit's tile hook; the context is not used.
 int cpu_tile(void *context, const vil_operation *operation);
+
+// The kit's hook for chains; the context is not used.
+int cpu_chain_hook(void *context, const vil_link *links, uint32_t count, uint32_t rows,
+                   uint32_t columns);
+int cpu_chain(const cpu_rows *set, const vil_link *links, uint32_t count, uint32_t rows,
+              uint32_t columns);
 
 // UN, BIN, SEL, CAST and RED by rows; 0 when the kit shall do it.
 int cpu_elements(const cpu_rows *rows, const vil_operation *operation);

@@ -1,4 +1,6 @@
 // AMX: tile registers of 16 rows × 64 bytes. A block is 2 × 2 of them: 32 rows × 32 columns.
+
+// ---- Optional ----
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,8 +57,10 @@ static void store_sums(uint32_t room[32][DOT_COLUMNS]) {
   _tile_stored(3, &room[16][16], DOT_COLUMNS * 4);
 }
 
-static void multiply_bf16(const void *left, const void *right, int64_t line, uint32_t depth,
-                          void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void multiply_bf16(const void *left, int64_t step, const void *right, int64_t line,
+                          uint32_t depth, void *target, int64_t pitch, uint32_t rows,
+                          uint32_t columns, bool add) {
+  (void)step;  // The left rows are packed.
   (void)line;
   uint32_t room[32][DOT_COLUMNS] __attribute__((aligned(64)));
   clear_sums();
@@ -76,8 +80,10 @@ static void multiply_bf16(const void *left, const void *right, int64_t line, uin
   }
 }
 
-static void multiply_i8(const void *left, const void *right, int64_t line, uint32_t depth,
-                        void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void multiply_i8(const void *left, int64_t step, const void *right, int64_t line,
+                        uint32_t depth, void *target, int64_t pitch, uint32_t rows,
+                        uint32_t columns, bool add) {
+  (void)step;  // The left rows are packed.
   (void)line;
   uint32_t room[32][DOT_COLUMNS] __attribute__((aligned(64)));
   clear_sums();

@@ -1,4 +1,6 @@
 // AVX2, FMA and F16C.
+
+// ---- Optional ----
 #include <immintrin.h>
 
 #include "tiles_pack.h"
@@ -38,36 +40,11 @@ static inline void copy_f32(void *out, const void *row, uint32_t dtype, uint32_t
       vil_to_f32(out, row, dtype, count);
   }
 }
-DEFINE_PACKING(pack_f32, copy_f32, 16, 4)
-DEFINE_PACKING(pack_f64, copy_f64, 8, 8)
-DEFINE_PACKING(pack_i32, copy_i32, 16, 4)
+DEFINE_PRODUCT(f32, 16, 4)
+DEFINE_PRODUCT(f64, 8, 8)
+DEFINE_PRODUCT(i32, 16, 4)
 
-static const cpu_product f32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 16,
-                                .pack_left = pack_f32_left,
-                                .pack_right = pack_f32_right,
-                                .multiply = multiply_f32};
-static const cpu_product f64 = {.value_bytes = 8,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 8,
-                                .pack_left = pack_f64_left,
-                                .pack_right = pack_f64_right,
-                                .multiply = multiply_f64};
-static const cpu_product i32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 16,
-                                .pack_left = pack_i32_left,
-                                .pack_right = pack_i32_right,
-                                .multiply = multiply_i32};
-
-// ---- 8-bit integers as pairs of 16-bit ones: each pair of products fits 32 bits ----
+// ---- Optional: 8-bit integers as pairs of 16-bit ones: each pair of products fits 32 bits ----
 
 static void pack_i16_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
   int16_t *to = out;
@@ -119,8 +96,10 @@ static inline __attribute__((always_inline)) void block_i16(const uint8_t *a, co
   }
 }
 
-static void multiply_i16(const void *left, const void *right, int64_t line, uint32_t depth,
-                         void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void multiply_i16(const void *left, int64_t step, const void *right, int64_t line,
+                         uint32_t depth, void *target, int64_t pitch, uint32_t rows,
+                         uint32_t columns, bool add) {
+  (void)step;  // The left rows are packed.
   (void)line;
   for (uint32_t i = rows == BLOCK_ROWS ? rows : 0; i < rows; ++i)
     block_i16((const uint8_t *)left + (size_t)i * CPU_ROW_BYTES, right, depth,
@@ -143,6 +122,25 @@ static void narrow_f16(uint16_t *out, const float *x, size_t n) {
     _mm_storeu_si128((__m128i *)(void *)(out + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) out[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+}
+
+#define STREAM_LANES(to, value) _mm256_stream_ps(to, (__m256)(value))
+#define LARGER_LANES(x, y) (lanes) _mm256_max_ps((__m256)(x), (__m256)(y))
+#define SMALLER_LANES(x, y) (lanes) _mm256_min_ps((__m256)(x), (__m256)(y))
+#define HAVE_NAN(x, y) _mm256_movemask_ps(_mm256_cmp_ps((__m256)(x), (__m256)(y), _CMP_UNORD_Q))
+#define SUM_OF_LANES(x) sum_vector((__m256)(x))
+#define LARGEST_OF_LANES(x) largest_of_vector((__m256)(x))
+
+static inline float sum_vector(__m256 x) {
+  __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+static inline float largest_of_vector(__m256 x) {
+  __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
 #include "tiles_rows.h"

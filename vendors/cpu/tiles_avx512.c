@@ -1,4 +1,6 @@
 // AVX-512 F, BW, DQ and VL.
+
+// ---- Optional ----
 #include <immintrin.h>
 
 #include "tiles_pack.h"
@@ -40,34 +42,9 @@ static inline void copy_f32(void *out, const void *row, uint32_t dtype, uint32_t
       vil_to_f32(out, row, dtype, count);
   }
 }
-DEFINE_PACKING(pack_f32, copy_f32, 32, 4)
-DEFINE_PACKING(pack_f64, copy_f64, 16, 8)
-DEFINE_PACKING(pack_i32, copy_i32, 32, 4)
-
-static const cpu_product f32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 32,
-                                .pack_left = pack_f32_left,
-                                .pack_right = pack_f32_right,
-                                .multiply = multiply_f32};
-static const cpu_product f64 = {.value_bytes = 8,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 16,
-                                .pack_left = pack_f64_left,
-                                .pack_right = pack_f64_right,
-                                .multiply = multiply_f64};
-static const cpu_product i32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 32,
-                                .pack_left = pack_i32_left,
-                                .pack_right = pack_i32_right,
-                                .multiply = multiply_i32};
+DEFINE_PRODUCT(f32, 32, 4)
+DEFINE_PRODUCT(f64, 16, 8)
+DEFINE_PRODUCT(i32, 32, 4)
 
 static void narrow_f16(uint16_t *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i += 16) {
@@ -75,6 +52,30 @@ static void narrow_f16(uint16_t *out, const float *x, size_t n) {
     __m256i halves = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i), _MM_FROUND_TO_NEAREST_INT);
     _mm256_mask_storeu_epi16(out + i, mask, halves);
   }
+}
+
+#define STREAM_LANES(to, value) _mm512_stream_ps(to, (__m512)(value))
+#define LARGER_LANES(x, y) (lanes) _mm512_max_ps((__m512)(x), (__m512)(y))
+#define SMALLER_LANES(x, y) (lanes) _mm512_min_ps((__m512)(x), (__m512)(y))
+#define HAVE_NAN(x, y) _mm512_cmp_ps_mask((__m512)(x), (__m512)(y), _CMP_UNORD_Q)
+#define SUM_OF_LANES(x) _mm512_reduce_add_ps((__m512)(x))
+#define LARGEST_OF_LANES(x) _mm512_reduce_max_ps((__m512)(x))
+#define EXP_LANES(x) (lanes) exp_vector((__m512)(x))
+
+// exp_f32 of 16 numbers; one scaling that rounds once, in place of two factors.
+static inline __m512 exp_vector(__m512 x) {
+  const __m512 round = _mm512_set1_ps(0x1.8p23f);
+  __m512 c = _mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(89.0f), x));
+  __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p+0f), round), round);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e4p-1f), c);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
+  __m512 q = _mm512_set1_ps(0x1.6a2430p-10f);
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.1239e4p-7f));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.5558f2p-5f));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.555492p-3f));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.fffffcp-2f));
+  __m512 p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
+  return _mm512_scalef_ps(_mm512_add_ps(_mm512_set1_ps(1.0f), p), n);
 }
 
 #include "tiles_rows.h"

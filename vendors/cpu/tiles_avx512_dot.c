@@ -1,4 +1,6 @@
 // AVX-512 BF16 and VNNI: dot products of two bf16 or four 8-bit integers in each lane.
+
+// ---- Optional ----
 #include <immintrin.h>
 
 #include "tiles_dot.h"
@@ -49,8 +51,10 @@ static inline __mmask16 mask_of(uint32_t columns, uint32_t first) {
                                  : (__mmask16)((1u << (columns - first)) - 1);
 }
 
-static void multiply_bf16(const void *left, const void *right, int64_t line, uint32_t depth,
-                          void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void multiply_bf16(const void *left, int64_t step, const void *right, int64_t line,
+                          uint32_t depth, void *target, int64_t pitch, uint32_t rows,
+                          uint32_t columns, bool add) {
+  (void)step;  // The left rows are packed.
   (void)line;
   __m512 room[ROWS][2];
   bf16_rows(left, right, depth, room, rows);
@@ -65,8 +69,10 @@ static void multiply_bf16(const void *left, const void *right, int64_t line, uin
   }
 }
 
-static void multiply_i8(const void *left, const void *right, int64_t line, uint32_t depth,
-                        void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void multiply_i8(const void *left, int64_t step, const void *right, int64_t line,
+                        uint32_t depth, void *target, int64_t pitch, uint32_t rows,
+                        uint32_t columns, bool add) {
+  (void)step;  // The left rows are packed.
   (void)line;
   __m512i room[ROWS][2];
   i8_rows(left, right, depth, room, rows);

@@ -5,6 +5,8 @@
 //   VECTOR_BYTES  of a register
 //   BLOCK_ROWS    rows of a full block, at most 14; a block is two vectors wide
 
+// ---- Optional ----
+
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define VECTOR JOIN(KERNEL, _vector)
@@ -12,13 +14,17 @@
 
 typedef TYPE VECTOR __attribute__((vector_size(VECTOR_BYTES)));
 
-// `rows` is a constant wherever this is inlined, so that the sums stay in registers.
-static inline __attribute__((always_inline)) void BLOCK(const TYPE *restrict a,
+// `rows` is a constant wherever this is inlined, so that the sums stay in registers. Three rows of
+// a share a pointer: their distances, 0, `step` and 2 · `step`, fit an address.
+static inline __attribute__((always_inline)) void BLOCK(const TYPE *restrict a, int64_t step,
                                                         const TYPE *restrict b, int64_t line,
                                                         uint32_t depth, TYPE *restrict d,
                                                         int64_t pitch, uint32_t columns, bool add,
                                                         const uint32_t rows) {
-  enum { LANES = VECTOR_BYTES / sizeof(TYPE), ROW = CPU_ROW_BYTES / sizeof(TYPE) };
+  enum { LANES = VECTOR_BYTES / sizeof(TYPE) };
+  const TYPE *left[(BLOCK_ROWS + 2) / 3];
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < rows; i += 3) left[i / 3] = a + i * step;
   VECTOR sum[BLOCK_ROWS][2];
 #pragma GCC unroll 16
   for (uint32_t i = 0; i < rows; ++i) {
@@ -31,10 +37,12 @@ static inline __attribute__((always_inline)) void BLOCK(const TYPE *restrict a,
     memcpy(&far, b + LANES, sizeof(far));
 #pragma GCC unroll 16
     for (uint32_t i = 0; i < rows; ++i) {
-      sum[i][0] += a[i * ROW] * near;
-      sum[i][1] += a[i * ROW] * far;
+      const TYPE value = left[i / 3][i % 3 * step];
+      sum[i][0] += value * near;
+      sum[i][1] += value * far;
     }
-    ++a;
+#pragma GCC unroll 16
+    for (uint32_t i = 0; i < rows; i += 3) ++left[i / 3];
     b += line;
   }
   if (columns == 2 * LANES) {
@@ -48,21 +56,22 @@ static inline __attribute__((always_inline)) void BLOCK(const TYPE *restrict a,
     }
     return;
   }
+  TYPE room[BLOCK_ROWS][2 * LANES];
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < rows; ++i) memcpy(room[i], sum[i], sizeof(room[i]));
   for (uint32_t i = 0; i < rows; ++i) {
-    TYPE room[2 * LANES];
-    memcpy(room, sum[i], sizeof(room));
     for (uint32_t j = 0; j < columns; ++j)
-      d[i * pitch + j] = add ? d[i * pitch + j] + room[j] : room[j];
+      d[i * pitch + j] = add ? d[i * pitch + j] + room[i][j] : room[i][j];
   }
 }
 
-static void KERNEL(const void *left, const void *right, int64_t line, uint32_t depth, void *target,
-                   int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
+static void KERNEL(const void *left, int64_t step, const void *right, int64_t line, uint32_t depth,
+                   void *target, int64_t pitch, uint32_t rows, uint32_t columns, bool add) {
 // Never more than a block has: the compiler sees the cases that no call reaches, too.
 #define FEW(n) (n < BLOCK_ROWS ? n : BLOCK_ROWS)
-#define ROWS(n)                                                           \
-  case n:                                                                 \
-    BLOCK(left, right, line, depth, target, pitch, columns, add, FEW(n)); \
+#define ROWS(n)                                                                 \
+  case n:                                                                       \
+    BLOCK(left, step, right, line, depth, target, pitch, columns, add, FEW(n)); \
     return
   switch (rows) {
     ROWS(1);
@@ -81,7 +90,7 @@ static void KERNEL(const void *left, const void *right, int64_t line, uint32_t d
     ROWS(13);
 #endif
     default:
-      BLOCK(left, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
+      BLOCK(left, step, right, line, depth, target, pitch, columns, add, BLOCK_ROWS);
   }
 #undef ROWS
 #undef FEW

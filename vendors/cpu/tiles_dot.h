@@ -1,5 +1,7 @@
 // Packing for dot products of the hardware: groups of two bf16 or four 8-bit integers fill 32 bits,
 // and a panel has 32 columns. Left rows stay as they are.
+
+// ---- Optional ----
 #ifndef CPU_TILES_DOT_H_
 #define CPU_TILES_DOT_H_
 

@@ -1,5 +1,7 @@
 // UN, BIN, SEL, CAST and RED by rows of a set: broadcasting, chunks, conversions (docs/vil.md,
 // sections 1.5, 5.3 to 5.5). What no row function does is left to the kit.
+
+// ---- Optional ----
 #include <math.h>
 
 #include "tiles.h"
@@ -19,8 +21,9 @@ static uint8_t *target_of(const vil_operation *o, uint32_t i) {
   return (uint8_t *)o->d.data + (uint64_t)i * o->d.columns * vil_dtype_bytes(o->d.dtype);
 }
 
+// One value serves a row, or all rows of a column.
 static bool is_single(const vil_operation *o, const vil_tile_view *tile) {
-  return tile->columns == 1 && o->d.columns > 1;
+  return tile->columns == 1 && (o->d.columns > 1 || (tile->rows == 1 && o->d.rows > 1));
 }
 
 static bool is_whole(const vil_operation *o, const vil_tile_view *tile) {
@@ -52,7 +55,7 @@ static bool is_half(uint32_t dtype) {
   return dtype == HAL_DTYPE_F16 || dtype == HAL_DTYPE_BF16;
 }
 
-// ---- UN ----
+// ---- Optional: UN ----
 
 static void mend_trigonometry(uint8_t function, float *out, const float *x, size_t n) {
   for (size_t j = 0; j < n; ++j) {
@@ -110,7 +113,7 @@ static int run_unary(const cpu_rows *rows, const vil_operation *o) {
   return 1;
 }
 
-// ---- BIN ----
+// ---- Optional: BIN ----
 
 // A product of bf16 that f32 holds as a subnormal number was rounded there already.
 static void mend_products(uint16_t *out, const float *result, const float *x, const float *y,
@@ -188,7 +191,7 @@ static int run_binary(const cpu_rows *rows, const vil_operation *o) {
   return 1;
 }
 
-// ---- SEL ----
+// ---- Optional: SEL ----
 
 // A chunk of an operand's row: where it stands, or a repeated single value in `room`.
 static const void *chunk_of(const vil_operation *o, const vil_tile_view *tile, const uint8_t *row,
@@ -220,7 +223,7 @@ static int run_select(const cpu_rows *rows, const vil_operation *o) {
   return 1;
 }
 
-// ---- CAST ----
+// ---- Optional: CAST ----
 
 // By way of f32 where that rounds once: from what f32 holds exactly, and from i32 to f32 itself.
 static bool casts(uint32_t from, uint32_t to, bool saturate) {
@@ -259,7 +262,7 @@ static int run_cast(const cpu_rows *rows, const vil_operation *o) {
   return 1;
 }
 
-// ---- RED ----
+// ---- Optional: RED ----
 
 // Along the columns: a number for each row.
 static int reduce_rows(const cpu_rows *rows, const vil_operation *o) {

@@ -6,6 +6,8 @@
 // 1980): a multiple of the period is taken off in two parts, of which the first has so few bits
 // that its product is exact. Polynomials are weighted minimax fits in a Chebyshev basis (Lawson's
 // method).
+
+// ---- Optional ----
 #ifndef CPU_TILES_MATH_H_
 #define CPU_TILES_MATH_H_
 
@@ -93,7 +95,7 @@ MATH float log2_f32(float x) {
   return log_special(x, e + (m + m * 0x1.c551dap-2f));
 }
 
-// ---- Trigonometry ----
+// ---- Optional: trigonometry ----
 
 // Beyond it the callers take the C library.
 #define TRIG_LIMIT 0x1p20f
@@ -135,7 +137,7 @@ MATH float cos_f32(float x) {
   return sin_or_cos(r, n + 1);
 }
 
-// ---- tanh and erf ----
+// ---- Optional: tanh and erf ----
 
 MATH float tanh_f32(float x) {
   float size = fabsf(x), z = x * x;

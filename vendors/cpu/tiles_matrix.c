@@ -3,6 +3,8 @@
 // The order of loops keeps a block of the left matrix in the second-level cache and a panel of the
 // right one between the first and the second: Goto and van de Geijn, "Anatomy of high-performance
 // matrix multiplication", ACM TOMS 34(3), 2008.
+
+// ---- Optional ----
 #include "tiles.h"
 #include "vil_launch.h"
 
@@ -17,6 +19,7 @@ typedef struct view {
   uint32_t dtype, bytes;
 } view;
 
+// Of a turned tile, the rows are its columns.
 static view view_of(const vil_tile_view *tile) {
   uint32_t bytes = vil_dtype_bytes(tile->dtype);
   return (view){tile->data, tile->pitch * bytes, tile->dtype, bytes};
@@ -42,19 +45,22 @@ typedef struct job {
   uint8_t *packed_left, *packed_right;
   uint32_t depth, padded;  // Of the present step.
   size_t panel_bytes;
-  bool in_place;  // The right matrix is read where it lies.
+  bool in_place;       // The right matrix is read where it lies.
+  bool left_in_place;  // The left one is.
   bool add;
 } job;
 
-static void multiply_block(const job *j, uint32_t first_row, uint32_t rows, uint32_t column,
-                           uint32_t columns, const void *right, int64_t line) {
+static void multiply_block(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
+                           uint32_t column, uint32_t columns, const void *right, int64_t line) {
   const cpu_product *p = j->product;
+  const uint8_t *left = j->left_in_place ? element(&j->left, first_row, at) : j->packed_left;
+  uint64_t left_bytes = j->left_in_place ? j->left.pitch_bytes : CPU_ROW_BYTES;
   uint32_t bytes = vil_dtype_bytes(j->o->d.dtype);
   for (uint32_t i = 0; i < rows; i += p->rows) {
     uint8_t *target =
         (uint8_t *)j->o->d.data + ((uint64_t)(first_row + i) * j->o->d.columns + column) * bytes;
-    p->multiply(j->packed_left + (size_t)i * CPU_ROW_BYTES, right, line, j->padded, target,
-                j->o->d.columns, smaller(p->rows, rows - i), columns, j->add);
+    p->multiply(left + i * left_bytes, (int64_t)(left_bytes / p->value_bytes), right, line,
+                j->padded, target, j->o->d.columns, smaller(p->rows, rows - i), columns, j->add);
   }
 }
 
@@ -62,7 +68,7 @@ static void multiply_block(const job *j, uint32_t first_row, uint32_t rows, uint
 static void multiply_rows(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
                           uint32_t first_column, uint32_t columns) {
   const cpu_product *p = j->product;
-  for (uint32_t i = 0; i < rows; ++i) {
+  for (uint32_t i = 0; i < rows && !j->left_in_place; ++i) {
     uint8_t *out = j->packed_left + (size_t)i * CPU_ROW_BYTES;
     p->pack_left(out, element(&j->left, first_row + i, at), j->left.dtype, j->depth);
     memset(out + (size_t)j->depth * p->value_bytes, 0,
@@ -71,18 +77,45 @@ static void multiply_rows(const job *j, uint32_t at, uint32_t first_row, uint32_
   for (uint32_t n = 0, panel = 0; n < columns; n += p->columns, ++panel) {
     uint32_t width = smaller(p->columns, columns - n);
     if (j->in_place && width == p->columns) {
-      multiply_block(j, first_row, rows, first_column + n, width,
+      multiply_block(j, at, first_row, rows, first_column + n, width,
                      element(&j->right, at, first_column + n),
                      (int64_t)(j->right.pitch_bytes / j->right.bytes));
     } else {
-      multiply_block(j, first_row, rows, first_column + n, width,
+      multiply_block(j, at, first_row, rows, first_column + n, width,
                      j->packed_right + panel * j->panel_bytes, p->columns);
     }
   }
 }
 
+// The panels of a turned right matrix of single values, which need no conversion. A few columns at
+// a time, which lie one after another in memory; the next ones are fetched meanwhile.
+static void turn_columns(const job *j, uint32_t at, uint32_t first, uint32_t columns) {
+  enum { FEW = 16, LINE_BYTES = 64 };
+  const cpu_product *p = j->product;
+  uint32_t bytes = p->value_bytes, line = p->columns * bytes, width;
+  uint32_t last = columns % p->columns;
+  if (last) {
+    memset(j->packed_right + columns / p->columns * j->panel_bytes, 0, (size_t)line * j->depth);
+  }
+  for (uint32_t n = 0; n < columns; n += width) {
+    uint32_t inside = n % p->columns;
+    width = smaller(smaller(FEW, p->columns - inside), columns - n);
+    const uint8_t *from = element(&j->right, first + n, at);
+    for (uint32_t i = 0; i < smaller(width, columns - n - width); ++i) {
+      const uint8_t *next = element(&j->right, first + n + width + i, at);
+      for (uint32_t k = 0; k < j->depth * bytes; k += LINE_BYTES) __builtin_prefetch(next + k);
+    }
+    vil_copy_area(j->packed_right + n / p->columns * j->panel_bytes + (size_t)inside * bytes, line,
+                  bytes, from, bytes, (int64_t)j->right.pitch_bytes, j->depth, width, bytes);
+  }
+}
+
 static void pack_columns(const job *j, uint32_t at, uint32_t first, uint32_t columns) {
   const cpu_product *p = j->product;
+  if (j->o->b.turned) {
+    turn_columns(j, at, first, columns);
+    return;
+  }
   uint32_t whole = j->in_place ? columns / p->columns * p->columns : 0;
   if (whole == columns) return;
   p->pack_right(j->packed_right + whole / p->columns * j->panel_bytes, j->panel_bytes,
@@ -105,8 +138,15 @@ static bool multiply(const cpu_product *p, const vil_operation *o, uint32_t dept
   uint32_t panels = round_up(smaller(columns, RIGHT_COLUMNS), p->columns) / p->columns;
   size_t panel_bytes = (size_t)CPU_DEPTH_BYTES * p->columns,
          left_bytes = (size_t)left_rows * CPU_ROW_BYTES;
-  // One block of rows uses each packed value once, so packing would not pay.
-  j.in_place = p->group == 1 && o->b.dtype == o->d.dtype && rows <= p->rows;
+  // One block of rows uses each packed value once, so packing would not pay. Where rows are short,
+  // panels lie as near to each other as packed ones.
+  bool near = j.right.pitch_bytes <= 4ull * p->columns * p->value_bytes;
+  j.in_place =
+      p->group == 1 && o->b.dtype == o->d.dtype && !o->b.turned && (rows <= p->rows || near);
+  // Few panels use each left value a few times only. Rows whole pages apart would meet in one set
+  // of the first-level cache.
+  j.left_in_place = p->group == 1 && o->a.dtype == o->d.dtype && columns <= 4 * p->columns &&
+                    j.left.pitch_bytes % 4096 != 0;
   uint8_t *room = vil_scratch(o->arena, left_bytes + panels * panel_bytes + 64);
   if (!room) return false;
   if (p->needs_rows) memset(room, 0, left_bytes);
@@ -129,7 +169,7 @@ static bool multiply(const cpu_product *p, const vil_operation *o, uint32_t dept
   return true;
 }
 
-// ---- 8-bit integers whose kernels want u8 · i8 ----
+// ---- Optional: 8-bit integers whose kernels want u8 · i8 ----
 
 static int32_t integer_at(const view *v, uint32_t row, uint32_t column) {
   const uint8_t *at = element(v, row, column);
@@ -156,7 +196,7 @@ static void add_shifts(const vil_operation *o, uint32_t depth) {
   }
 }
 
-// ---- 16-bit dot products of the hardware flush subnormal numbers ----
+// ---- Optional: 16-bit dot products of the hardware flush subnormal numbers ----
 
 // Each value is 0 or at least 2^-50 in size. Then every product is a multiple of 2^-114 and so is
 // every partial sum: none is subnormal. Infinities and NaN pass.
@@ -177,7 +217,7 @@ static bool is_tame(const vil_tile_view *tile, uint32_t rows, uint32_t columns) 
   return true;
 }
 
-// ---- The choice ----
+// ---- Optional: the choice ----
 
 static const cpu_product *choose(const cpu_set *set, const vil_operation *o, uint32_t depth) {
   uint32_t dtype = o->a.dtype;
@@ -204,6 +244,7 @@ int cpu_matrix(const cpu_set *set, const vil_operation *o) {
     if (o->flags & VIL_FLAG_INIT) clear(o);
     return 1;
   }
+  if (o->b.turned && o->b.dtype != o->d.dtype) return 0;
   const cpu_product *product = choose(set, o, depth);
   if (!product || !multiply(product, o, depth)) return 0;
   if (product->shifts) add_shifts(o, depth);

@@ -1,5 +1,7 @@
 // Packing for products; included by each instruction set's file, so that the compiler makes vectors
 // of its loops.
+
+// ---- Optional ----
 #ifndef CPU_TILES_PACK_H_
 #define CPU_TILES_PACK_H_
 
@@ -54,5 +56,18 @@ static inline void copy_i32(void *out, const void *row, uint32_t dtype, uint32_t
     pack_lines(out, panel_bytes, first, (size_t)pitch * bytes, bytes, dtype, depth, columns, \
                width, size, copy);                                                           \
   }
+
+// The product `type` of multiply_`type` and copy_`type`: values of `size` bytes, a group each, in
+// blocks of BLOCK_ROWS × `width`.
+#define DEFINE_PRODUCT(type, width, size)                             \
+  DEFINE_PACKING(pack_##type, copy_##type, width, size)               \
+  static const cpu_product type = {.value_bytes = size,               \
+                                   .group = 1,                        \
+                                   .depth_multiple = 1,               \
+                                   .rows = BLOCK_ROWS,                \
+                                   .columns = width,                  \
+                                   .pack_left = pack_##type##_left,   \
+                                   .pack_right = pack_##type##_right, \
+                                   .multiply = multiply_##type};
 
 #endif  // CPU_TILES_PACK_H_

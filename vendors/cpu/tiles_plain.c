@@ -1,4 +1,6 @@
 // The set that every processor has: the compiler's own vectors of 16 bytes.
+
+// ---- Optional ----
 #include "tiles_pack.h"
 
 #define VECTOR_BYTES 16
@@ -16,34 +18,9 @@
 static void copy_f32(void *out, const void *row, uint32_t dtype, uint32_t count) {
   vil_to_f32(out, row, dtype, count);
 }
-DEFINE_PACKING(pack_f32, copy_f32, 8, 4)
-DEFINE_PACKING(pack_f64, copy_f64, 4, 8)
-DEFINE_PACKING(pack_i32, copy_i32, 8, 4)
-
-static const cpu_product f32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 8,
-                                .pack_left = pack_f32_left,
-                                .pack_right = pack_f32_right,
-                                .multiply = multiply_f32};
-static const cpu_product f64 = {.value_bytes = 8,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 4,
-                                .pack_left = pack_f64_left,
-                                .pack_right = pack_f64_right,
-                                .multiply = multiply_f64};
-static const cpu_product i32 = {.value_bytes = 4,
-                                .group = 1,
-                                .depth_multiple = 1,
-                                .rows = BLOCK_ROWS,
-                                .columns = 8,
-                                .pack_left = pack_i32_left,
-                                .pack_right = pack_i32_right,
-                                .multiply = multiply_i32};
+DEFINE_PRODUCT(f32, 8, 4)
+DEFINE_PRODUCT(f64, 4, 8)
+DEFINE_PRODUCT(i32, 8, 4)
 
 static void narrow_f16(uint16_t *out, const float *x, size_t n) {
   vil_from_f32(out, HAL_DTYPE_F16, x, n);

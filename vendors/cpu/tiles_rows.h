@@ -3,6 +3,8 @@
 //
 // The loops may work in place (an output row may be an input row), which `ivdep` tells the
 // compiler.
+
+// ---- Optional ----
 #include "tiles_math.h"
 #include "tiles_pack.h"
 
@@ -157,7 +159,7 @@ static bool binary_u8(uint8_t function, uint8_t *out, const uint8_t *x, const ui
   }
 }
 
-// ---- SEL ----
+// ---- Optional: SEL ----
 
 #define DEFINE_SELECT(type, name)                                                         \
   static void select_##name(type *out, const uint8_t *mask, const type *x, const type *y, \
@@ -189,7 +191,7 @@ static void select_rows(uint32_t bytes, void *out, const uint8_t *mask, const vo
   }
 }
 
-// ---- Conversions ----
+// ---- Optional: conversions ----
 
 // To f32, exactly: f16, bf16, f32, bool, i8, u8, and i32 by rounding.
 static bool widen(float *out, const void *in, uint32_t dtype, size_t n) {
@@ -256,7 +258,7 @@ static bool narrow(void *to, uint32_t dtype, const float *x, size_t n) {
   }
 }
 
-// ---- RED ----
+// ---- Optional: RED ----
 
 typedef float lanes __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t marks __attribute__((vector_size(VECTOR_BYTES)));
@@ -268,6 +270,42 @@ MATH lanes load_lanes(const float *x) {
   return value;
 }
 
+// A set defines what its instructions do better than these:
+//   LARGER_LANES, SMALLER_LANES  x > y ? x : y and x < y ? x : y
+//   HAVE_NAN                     not 0 when a lane of x or y is NaN
+//   SUM_OF_LANES                 the sum, in any order
+//   LARGEST_OF_LANES             the largest; there is no NaN
+MATH lanes choose_lanes(marks first, lanes x, lanes y) {
+  return (lanes)((first & (marks)x) | (~first & (marks)y));
+}
+
+#ifndef LARGER_LANES
+#define LARGER_LANES(x, y) choose_lanes((marks)((x) > (y)), x, y)
+#define SMALLER_LANES(x, y) choose_lanes((marks)((x) < (y)), x, y)
+#define HAVE_NAN have_nan
+#define SUM_OF_LANES sum_of_lanes
+#define LARGEST_OF_LANES largest_of_lanes
+
+MATH int have_nan(lanes x, lanes y) {
+  const marks found = (marks)(x != x) | (marks)(y != y);
+  int any = 0;
+  for (int k = 0; k < LANES; ++k) any |= found[k];
+  return any;
+}
+
+MATH float sum_of_lanes(lanes x) {
+  float sum = 0;
+  for (int k = 0; k < LANES; ++k) sum += x[k];
+  return sum;
+}
+
+MATH float largest_of_lanes(lanes x) {
+  float largest = x[0];
+  for (int k = 1; k < LANES; ++k) largest = x[k] > largest ? x[k] : largest;
+  return largest;
+}
+#endif
+
 static float fold_sum(const float *x, size_t n) {
   lanes sums[4] = {{0}, {0}, {0}, {0}};
   size_t j = 0;
@@ -275,35 +313,31 @@ static float fold_sum(const float *x, size_t n) {
     for (int k = 0; k < 4; ++k) sums[k] += load_lanes(x + j + k * LANES);
   }
   for (; j + LANES <= n; j += LANES) sums[0] += load_lanes(x + j);
-  lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  float sum = 0;
-  for (int k = 0; k < LANES; ++k) sum += all[k];
+  float sum = SUM_OF_LANES((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; j < n; ++j) sum += x[j];
   return sum;
 }
 
 // The largest of the values times `sign`, times `sign`; NaN when one of them is. n > 0.
-static float fold_most(const float *x, size_t n, float sign) {
-  lanes most[2];
-  marks nan = {0};
+static inline __attribute__((always_inline)) float fold_most(const float *x, size_t n,
+                                                             const float sign) {
   float best = -INFINITY;
   int found_nan = 0;
   size_t j = 0;
-  if (n >= 2 * LANES) {
-    most[0] = most[1] = (lanes){0} - INFINITY;
-    for (; j + 2 * LANES <= n; j += 2 * LANES) {
-      for (int k = 0; k < 2; ++k) {
-        lanes value = load_lanes(x + j + k * LANES) * sign;
-        marks larger = value > most[k];
-        nan |= value != value;
-        most[k] = (lanes)((larger & (marks)value) | (~larger & (marks)most[k]));
+  if (n >= 4 * LANES) {
+    lanes most[4];
+    most[0] = most[1] = most[2] = most[3] = (lanes){0} - INFINITY;
+    for (; j + 4 * LANES <= n; j += 4 * LANES) {
+      for (int k = 0; k < 4; k += 2) {
+        const lanes one = load_lanes(x + j + k * LANES) * sign;
+        const lanes other = load_lanes(x + j + (k + 1) * LANES) * sign;
+        found_nan |= HAVE_NAN(one, other);
+        most[k] = LARGER_LANES(one, most[k]);
+        most[k + 1] = LARGER_LANES(other, most[k + 1]);
       }
     }
-    for (int k = 0; k < LANES; ++k) {
-      found_nan |= nan[k] != 0;
-      best = most[0][k] > best ? most[0][k] : best;
-      best = most[1][k] > best ? most[1][k] : best;
-    }
+    best = LARGEST_OF_LANES(
+        LARGER_LANES(LARGER_LANES(most[0], most[1]), LARGER_LANES(most[2], most[3])));
   }
   for (; j < n; ++j) {
     float value = x[j] * sign;
@@ -329,6 +363,8 @@ static bool fold_f32(uint8_t function, const float *x, size_t n, float *out) {
   }
 }
 
+#include "tiles_chain.h"
+
 static const cpu_rows rows = {.unary_f32 = unary_f32,
                               .binary_f32 = binary_f32,
                               .binary_f64 = binary_f64,
@@ -340,4 +376,7 @@ static const cpu_rows rows = {.unary_f32 = unary_f32,
                               .select = select_rows,
                               .widen = widen,
                               .narrow = narrow,
-                              .fold_f32 = fold_f32};
+                              .fold_f32 = fold_f32,
+                              .block = STEP_BLOCK,
+                              .find_step = find_step,
+                              .run_steps = run_steps};

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit_runtime.h"
 #include "kit_state.h"
 
 static kit_chip *chips;
@@ -15,10 +16,19 @@ kit_chip *kit_chip_at(uint32_t index) {
   return kit_is_started() && index < chip_count ? &chips[index] : NULL;
 }
 
+// Forgets what a chip has said.
+static void forget(kit_chip *chip) {
+  vil_limits_free(chip->limits);
+  kit_hcd_free(chip->hcd);
+  free(chip->facts.lines);
+  chip->limits = NULL;
+  chip->hcd = NULL;
+  chip->facts.lines = NULL;
+}
+
 void kit_chips_drop(void) {
   for (uint32_t i = 0; i < chip_count; ++i) {
-    vil_limits_free(chips[i].limits);
-    kit_hcd_free(chips[i].hcd);
+    forget(&chips[i]);
     pthread_mutex_destroy(&chips[i].lock);
   }
   free(chips);
@@ -37,19 +47,33 @@ static void read_launch_limits(kit_chip *chip) {
   chip->scratch_max_bytes = (uint64_t)scratch;
 }
 
+static int32_t ask(uint32_t index, kit_device_facts *out_facts) {
+  const kit_hooks *hooks = &kit_the_port()->hooks;
+  if (hooks->device_facts != NULL) {
+    return hooks->device_facts(index, out_facts);
+  }
+  *out_facts = (kit_device_facts){.name = kit_found_at(index)->name, .hcd = kit_host_hcd()};
+  int32_t status = hooks->device_describe(kit_device_data_at(index), out_facts);
+  kit_found_at(index)->alignment_bytes = out_facts->alignment_bytes;
+  return status;
+}
+
 static int32_t read_chip(uint32_t index) {
   kit_chip *chip = &chips[index];
-  int32_t status = kit_the_port()->hooks.device_facts(index, &chip->facts);
+  int32_t status = ask(index, &chip->facts);
   if (status != HAL_OK) {
     return status;
   }
-  const char *text = chip->facts.hcd_overlay;
+  kit_device_facts *facts = &chip->facts;
+  facts->hcd = facts->hcd == NULL ? kit_host_hcd() : facts->hcd;
+  facts->hcd_overlay = facts->hcd_overlay == NULL ? "" : facts->hcd_overlay;
   char reason[256];
-  kit_hcd *overlay = kit_hcd_parse(text, strlen(text), reason, sizeof(reason));
+  kit_hcd *overlay =
+      kit_hcd_parse(facts->hcd_overlay, strlen(facts->hcd_overlay), reason, sizeof(reason));
   if (overlay == NULL) {
     return kit_fail(HAL_ERROR_INTERNAL, "device %u, hcd.overlay: %s", index, reason);
   }
-  chip->hcd = kit_hcd_merge(chip->facts.hcd, overlay);
+  chip->hcd = kit_hcd_merge(facts->hcd, overlay);
   kit_hcd_free(overlay);
   read_launch_limits(chip);
   const kit_hcd *vil = kit_hcd_text(chip->hcd, "kernels.vil.version") != NULL ? chip->hcd : NULL;
@@ -58,8 +82,24 @@ static int32_t read_chip(uint32_t index) {
                               : HAL_OK;
 }
 
+// Reads the devices that `start` has offered; one that cannot be used is left out.
+static int32_t read_found(void) {
+  for (uint32_t i = 0; i < kit_found_count();) {
+    if (read_chip(i) == HAL_OK) {
+      ++i;
+    } else {
+      kit_device_refuse(kit_found_at(i)->name);
+      kit_found_remove(i);
+      forget(&chips[i]);
+    }
+  }
+  chip_count = kit_found_count();
+  return kit_found_check();
+}
+
 int32_t kit_chips_read(void) {
-  uint32_t count = kit_the_port()->hooks.device_count();
+  uint32_t (*count_devices)(void) = kit_the_port()->hooks.device_count;
+  uint32_t count = count_devices == NULL ? kit_found_count() : count_devices();
   chips = calloc(count == 0 ? 1 : count, sizeof(*chips));
   if (chips == NULL) {
     return kit_fail(HAL_ERROR_INTERNAL, "no memory for %u devices", count);
@@ -67,6 +107,9 @@ int32_t kit_chips_read(void) {
   chip_count = count;
   for (uint32_t i = 0; i < count; ++i) {
     pthread_mutex_init(&chips[i].lock, NULL);
+  }
+  if (count_devices == NULL) {
+    return read_found();
   }
   int32_t status = HAL_OK;
   for (uint32_t i = 0; i < count && status == HAL_OK; ++i) {

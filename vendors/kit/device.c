@@ -22,13 +22,21 @@ struct kit_pinned {
   void *pointer;
 };
 
+static void free_pinned(kit_device *device, struct kit_pinned *pinned) {
+  if (kit_the_port()->hooks.unpin != NULL) {
+    kit_the_port()->hooks.unpin(device, pinned->pointer);
+  } else {
+    free(pinned->pointer);
+  }
+  free(pinned);
+}
+
 static void finish_device(kit_object *object) {
   kit_device *device = (kit_device *)object;
   while (device->pinned != NULL) {
     struct kit_pinned *pinned = device->pinned;
     device->pinned = pinned->next;
-    free(pinned->pointer);
-    free(pinned);
+    free_pinned(device, pinned);
   }
   kit_profile_finish(&device->profile);
   pthread_mutex_destroy(&device->lock);
@@ -281,21 +289,34 @@ int32_t kit_device_peer_info(hal_device handle, hal_device peer_handle, uint32_t
   return status;
 }
 
+static int32_t pin(kit_device *device, uint64_t bytes, void **out_pointer) {
+  uint64_t rounded = (bytes + 63) & ~UINT64_C(63);
+  *out_pointer = NULL;
+  if (rounded >= bytes && rounded <= kit_host_physical_bytes()) {
+    if (kit_the_port()->hooks.pin != NULL) {
+      return kit_the_port()->hooks.pin(device, rounded, out_pointer);
+    }
+    *out_pointer = aligned_alloc(64, rounded);
+  }
+  return *out_pointer != NULL
+             ? HAL_OK
+             : kit_fail(HAL_ERROR_OUT_OF_MEMORY, "the host has no room for %llu pinned bytes",
+                        (unsigned long long)bytes);
+}
+
 int32_t kit_memory_host_alloc(hal_device handle, uint64_t bytes, void **out_pointer) {
   kit_device *device = kit_acquire(handle, KIT_KIND_DEVICE);
   if (device == NULL) {
     return HAL_ERROR_INVALID_HANDLE;
   }
-  uint64_t rounded = (bytes + 63) & ~UINT64_C(63);
   struct kit_pinned *pinned = malloc(sizeof(*pinned));
-  void *pointer = rounded < bytes || rounded > kit_host_physical_bytes() || pinned == NULL
-                      ? NULL
-                      : aligned_alloc(64, rounded);
-  if (pointer == NULL) {
+  void *pointer = NULL;
+  int32_t status = pinned == NULL ? kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory")
+                                  : pin(device, bytes, &pointer);
+  if (status != HAL_OK) {
     free(pinned);
     kit_release(device);
-    return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "the host has no room for %llu pinned bytes",
-                    (unsigned long long)bytes);
+    return status;
   }
   pinned->pointer = pointer;
   pthread_mutex_lock(&device->lock);
@@ -322,11 +343,12 @@ int32_t kit_memory_host_free(hal_device handle, void *pointer) {
     *at = found->next;
   }
   pthread_mutex_unlock(&device->lock);
-  kit_release(device);
-  if (found == NULL) {
-    return kit_fail(HAL_ERROR_INVALID_VALUE, "%p is no pinned memory of this device", pointer);
+  int32_t status = found != NULL ? HAL_OK
+                                 : kit_fail(HAL_ERROR_INVALID_VALUE,
+                                            "%p is no pinned memory of this device", pointer);
+  if (found != NULL) {
+    free_pinned(device, found);
   }
-  free(found->pointer);
-  free(found);
-  return HAL_OK;
+  kit_release(device);
+  return status;
 }

@@ -42,6 +42,10 @@ int32_t kit_fail_operation(int32_t status, uint64_t operation_id, const char *te
   return status;
 }
 
+int32_t kit_error_status(void) {
+  return record.status;
+}
+
 const char *kit_error_text(void) {
   return record.text;
 }

@@ -28,7 +28,8 @@ typedef struct kit_point kit_point;
 
 // Device bytes as the port's runtime knows them.
 typedef struct kit_allocation {
-  void *pointer;    // First byte when the host can name it; the kit passes it on to kernels.
+  void *pointer;  // First byte when the host can name it; the kit passes it on to kernels. NULL for
+                  // handles: kit_source.h gives kernels a buffer and an offset.
   uint64_t native;  // The runtime's own handle or address: what memory.native_handle shows.
   uint64_t bytes;   // What the device really gave away for it; counted against its total.
   void *port_data;  // The port's own.
@@ -79,7 +80,7 @@ typedef struct kit_operation {
   uint64_t begin_ns;  // On the device's clock.
   uint64_t end_ns;
   uint32_t planned;  // Virtual clock: the two times are known.
-  void *port_data;   // The hook plan's own, from malloc; freed with the operation.
+  void *port_data;   // The hook plan's or submit's own, from malloc; freed with the operation.
 } kit_operation;
 
 // One use of an operator, as it runs. Inputs come before outputs.
@@ -96,11 +97,12 @@ typedef struct kit_operator {
 typedef struct kit_device_facts {
   const char *name;          // device.get_str("device.name").
   const char *hcd_ref;       // device.get_str("hcd.ref").
-  const char *hcd_overlay;   // Flat text of values read at run time; "" when there are none.
-  const kit_hcd *hcd;        // The device's description without the overlay.
+  const char *hcd_overlay;   // Flat text of values read at run time; NULL when there are none.
+  const kit_hcd *hcd;        // The device's description without the overlay; NULL: the host's.
   uint64_t memory_bytes;     // Bytes that buffers can use.
   uint64_t alignment_bytes;  // Of a buffer that asks for none; a power of two.
   int64_t dlpack_type;       // DLPack's number for what native_handle shows; 0: not for others.
+  char *lines;               // The kit's own: what kit_facts_number and its like have written.
 } kit_device_facts;
 
 // What the port does. A hook that is NULL takes the kit's own way for memory that the host can
@@ -111,18 +113,25 @@ typedef struct kit_hooks {
   int32_t (*start)(void);
   // Stops it: called by shutdown when every device is closed.
   void (*stop)(void);
-  uint32_t (*device_count)(void);                                        // Mandatory.
-  int32_t (*device_facts)(uint32_t index, kit_device_facts *out_facts);  // Mandatory.
+  // What devices there are; or, for ports that offer them in `start` (kit_runtime.h), the facts of
+  // one, and its end at shutdown: name and description are filled in, `data` is what was offered.
+  uint32_t (*device_count)(void);
+  int32_t (*device_facts)(uint32_t index, kit_device_facts *out_facts);
+  int32_t (*device_describe)(void *data, kit_device_facts *facts);
+  void (*device_drop)(void *data);
   // Device bytes; `alignment` is a power of two. Total and in use are the kit's to check.
   int32_t (*reserve)(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
                      kit_allocation *out_allocation);
   void (*release)(kit_device *device, kit_allocation *allocation);
+  // Pinned memory of the host, aligned to 64 at least. NULL: ordinary memory.
+  int32_t (*pin)(kit_device *device, uint64_t bytes, void **out_pointer);
+  void (*unpin)(kit_device *device, void *pointer);
   // Thread executor: does one operation to its end, on the stream's thread or, when the stream is
   // idle and the operation short, on the caller's.
   int32_t (*run)(kit_device *device, kit_operation *operation);
-  // Operators of the port's own library; a port whose table is KIT_OPERATORS has all three. `info`
-  // is OUT_OF_RANGE past the last one, `supports` UNSUPPORTED with a reason for what cannot run,
-  // and `run` does one use to its end, on the stream's thread.
+  // Operators of the port's own library; a port whose table is KIT_OPERATOR_TABLE() has all three.
+  // `info` is OUT_OF_RANGE past the last one, `supports` UNSUPPORTED with a reason for what cannot
+  // run, and `run` does one use to its end, on the stream's thread.
   int32_t (*operator_info)(kit_device *device, uint32_t index, hal_operator_info *out_info);
   int32_t (*operator_supports)(kit_device *device, const hal_operator_desc *desc,
                                uint64_t *out_workspace_bytes);
@@ -140,13 +149,21 @@ typedef struct kit_hooks {
   int32_t (*peer_info)(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value);
   // Native executor: with `submit` a stream has no thread. The kit hands operations to the
   // runtime's queue in order and asks how many have finished. `queue_open` makes a queue or, with
-  // *queue != 0, takes the caller's; `submit` starts one operation and returns; `poll` tells how
-  // many of the queue's operations have finished since it was opened; a status below 0 says that
-  // the one after them failed.
+  // *queue != 0, takes the caller's, which is closed when the hook has put another value there;
+  // `submit` starts one operation and returns, or answers HAL_NOT_READY: not now, while others of
+  // the queue run; `poll` tells how many of the queue's operations have finished since it was
+  // opened; a status below 0 says that the one after them failed.
   int32_t (*queue_open)(kit_device *device, uint64_t *queue);
   void (*queue_close)(kit_device *device, uint64_t queue);
   int32_t (*submit)(kit_device *device, uint64_t queue, kit_operation *operation);
   int32_t (*poll)(kit_device *device, uint64_t queue, uint64_t *out_finished);
+  // Instead of `poll`, for runtimes with an event for each operation: whether one that was
+  // submitted has finished. HAL_OK, HAL_NOT_READY, or a status below 0: it failed. Asked in order,
+  // again and again until it is not NOT_READY, also when an earlier one failed; so what `submit`
+  // kept in operation->port_data (from malloc; the kit frees it) can be let go here. It may set
+  // begin_ns and end_ns (of now_ns' clock): then profile records and timed events have the device's
+  // own times.
+  int32_t (*finished)(kit_device *device, uint64_t queue, kit_operation *operation);
   // module.load of another format than `format`: gives the VIL behind the image (kit_module_read),
   // with machine code for its programs (vil_module_set_entry), and what the port keeps with the
   // module. UNSUPPORTED: the port does not know the format. NULL: there is one format.
@@ -156,23 +173,27 @@ typedef struct kit_hooks {
 } kit_hooks;
 
 typedef struct kit_port {
-  const char *name;         // The same as in the root.
-  const char *version;      // The port's own version.
   const char *runtime;      // Name and version of the runtime underneath; "" when there is none.
   const char *runs_on;      // "device" or "host": where kernels run.
-  const char *format;       // The module format that module.load takes, as "vil.v1".
+  const char *format;       // The module format that module.load takes: "vil.v1", which the kit
+                            // reads, or "source.ID", which module_open does (kit_source.h).
   const char *hcd_default;  // Flat text used when the host gives none; NULL: init refuses then.
+  const struct kit_driver *driver;  // Makes most hooks, for ports of a driver (kit_driver.h).
   kit_hooks hooks;
 } kit_port;
 
 // ---- What a port calls ----
 
-// Answers hal_port_entry: checks the host's major and hands out the root.
+// Answers hal_port_entry: checks the host's major and hands out the root, which says the port's
+// name and version.
 int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host_major,
                   uint32_t host_minor, const hal_port_root **out_root);
 
 // Sets the calling thread's error record and returns `status`.
 int32_t kit_fail(int32_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The text of the calling thread's error record.
+const char *kit_error_text(void);
 
 // Sends a line to the host's log; nothing before init or after shutdown.
 void kit_log(int32_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));

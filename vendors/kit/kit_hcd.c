@@ -281,6 +281,21 @@ static int find_item(const char *list, size_t index, const char **out_start, siz
   return 0;
 }
 
+double kit_hcd_number(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
+  char path[512];
+  double value = 0;
+  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
+  kit_hcd_f64(hcd, path, &value);
+  return value;
+}
+
+const char *kit_hcd_word(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
+  char path[512];
+  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
+  const char *value = kit_hcd_text(hcd, path);
+  return value == NULL ? "" : value;
+}
+
 int64_t kit_hcd_list_count(const kit_hcd *hcd, const char *path) {
   const char *start = NULL;
   size_t length = 0;

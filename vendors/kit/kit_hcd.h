@@ -44,6 +44,10 @@ const char *kit_hcd_text(const kit_hcd *hcd, const char *path);
 int kit_hcd_i64(const kit_hcd *hcd, const char *path, int64_t *out);
 int kit_hcd_f64(const kit_hcd *hcd, const char *path, double *out);
 
+// The value of SECTION.ID.KEY as a number, 0 when it is absent or none; as text, "" when absent.
+double kit_hcd_number(const kit_hcd *hcd, const char *section, const char *id, const char *key);
+const char *kit_hcd_word(const kit_hcd *hcd, const char *section, const char *id, const char *key);
+
 // Items of a list of scalars. The count is −1 when the path is absent or its value is no list. An
 // item is copied without quotes and NUL-terminated; 0 when it is absent or longer than the room.
 int64_t kit_hcd_list_count(const kit_hcd *hcd, const char *path);

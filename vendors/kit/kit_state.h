@@ -27,6 +27,9 @@ typedef enum kit_kind {
   KIT_KIND_KERNEL,
 } kit_kind;
 
+// A switch that is swapped. It is no bool: not every machine swaps single bytes without a library.
+typedef _Atomic uint32_t kit_switch;
+
 typedef struct kit_object {
   uint64_t handle;
   struct kit_slot *slot;
@@ -48,7 +51,7 @@ void kit_handles_salt(const char *name);
 
 // ---- error.c ----
 int32_t kit_fail_operation(int32_t status, uint64_t operation_id, const char *text);
-const char *kit_error_text(void);  // Of the calling thread's record.
+int32_t kit_error_status(void);  // Of the calling thread's error record.
 void kit_error_save(hal_error *out_saved);
 void kit_error_restore(const hal_error *saved);
 void kit_error_read(hal_error *out_error);
@@ -204,9 +207,9 @@ struct kit_stream {
   _Atomic uint64_t head;       // Places that the executor may take.
   _Atomic uint64_t left;       // Places that the executor has left.
   _Atomic bool closing;
-  _Atomic bool claimed;    // A thread takes operations off the queue.
+  kit_switch claimed;      // A thread takes operations off the queue.
   _Atomic bool called;     // Somebody waits: the stream's thread shall look at once.
-  _Atomic bool helped;     // A waiting thread has done operations.
+  kit_switch helped;       // A waiting thread has done operations.
   _Atomic bool deep;       // The stream's thread sleeps until it is woken.
   _Atomic int32_t failed;  // Status of the first failure; set after the three below.
   uint64_t failed_id;
@@ -222,11 +225,14 @@ struct kit_stream {
   kit_place direct;    // Place of an operation that runs on the caller's thread.
   kit_cursor reader;   // The executor's: the operation to finish next.
   struct kit_native {  // The native executor's, guarded by `pumping`.
-    _Atomic bool pumping;
+    kit_switch pumping;
     bool owns_queue, is_open;
     uint64_t queue;
     uint64_t submitted;   // Operations that the runtime's queue took.
     uint64_t sent, done;  // Places handed on, places finished.
+    uint64_t risk;        // The operation that may fault is done when `done` reaches it.
+    uint64_t end_ns;      // When the last operation of the queue ended; 0: unknown.
+    uint64_t seen_ns;     // When the kit saw the last one end whose times are kept.
     kit_cursor sender;
   } native;
 };
@@ -271,6 +277,9 @@ void kit_native_pump_all(void);  // Every stream of every device.
 bool kit_wait_pumping(bool (*ready)(void *context), void *context, const void *key,
                       uint64_t deadline_ns);
 
+// ---- source.c ----
+bool kit_source_can_fault(const kit_operation *operation);  // Of programs as text.
+
 // ---- host_memory.c ----
 // Opens a range's buffer for a running operation, or closes it again.
 void kit_host_open(const kit_range *range, bool open);
@@ -279,9 +288,32 @@ uint64_t kit_host_physical_bytes(void);
 // ---- host_run.c ----
 void kit_host_stop(void);  // Ends the helper threads.
 
+// ---- found.c ----
+typedef struct kit_compiled kit_compiled;
+typedef struct kit_found {  // A device that the port offered.
+  char *name;
+  void *data;
+  uint64_t alignment_bytes;   // Of its facts.
+  pthread_mutex_t lock;       // Guards what follows, of ports of a driver.
+  struct kit_queue *service;  // For what belongs to no stream; NULL until it is needed.
+  struct kit_anchor *anchor;  // The latest one.
+  kit_compiled *kept;         // Programs.
+} kit_found;
+kit_found *kit_found_at(uint32_t index);  // NULL beyond the last one.
+uint32_t kit_found_count(void);
+int32_t kit_found_check(void);  // NOT_FOUND, with the reasons, when no device was offered.
+void kit_found_remove(uint32_t index);
+void kit_found_drop(void);
+
+// ---- driver.c, driver_program.c: ports of a driver (kit_driver.h) ----
+void kit_driver_hooks(const struct kit_driver *driver, kit_hooks *hooks);
+void kit_driver_forget(kit_found *found);  // Ends its queue and the programs that are kept.
+void kit_compiled_release(kit_compiled *compiled);
+
 // ---- the_port.c, chip.c ----
 const kit_port *kit_the_port(void);
-void kit_port_is(const kit_port *port);
+const hal_port_root *kit_the_root(void);
+void kit_port_is(const kit_port *port, const hal_port_root *root);
 bool kit_is_native(void);  // Whether the runtime underneath has queues of its own.
 bool kit_is_started(void);
 void kit_set_started(bool now);

@@ -14,7 +14,8 @@ kit_allocation *kit_memory_allocation(kit_memory *memory) {
 }
 
 unsigned char *kit_range_pointer(const kit_range *range) {
-  return (unsigned char *)range->memory->allocation.pointer + range->offset_bytes;
+  uintptr_t first = (uintptr_t)range->memory->allocation.pointer;  // 0 for handles: an offset.
+  return (unsigned char *)(first + range->offset_bytes);
 }
 
 // Gives device bytes back; runs when the last operation that uses the buffer has finished.

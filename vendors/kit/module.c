@@ -80,10 +80,12 @@ int32_t kit_module_read(const kit_device *device, const void *image, uint64_t by
 static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_module **out_vil,
                           void **out_data) {
   const kit_port *port = kit_the_port();
-  if (strcmp(desc->format, port->format) == 0) {
+  bool is_named = strcmp(desc->format, port->format) == 0;
+  bool takes_source = strncmp(port->format, "source.", 7) == 0;
+  if (is_named && !takes_source) {
     return kit_module_read(device, desc->image, desc->image_bytes, out_vil);
   }
-  if (port->hooks.module_open != NULL) {
+  if (port->hooks.module_open != NULL && (is_named || !takes_source)) {
     return port->hooks.module_open(device, desc, out_vil, out_data);
   }
   return kit_fail(HAL_ERROR_UNSUPPORTED, "format '%.100s' is not loaded here; '%s' is",

@@ -22,8 +22,8 @@ int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host
                   uint32_t host_minor, const hal_port_root **out_root) {
   (void)host_minor;  // The tables only grow within a major: any minor reads what it knows.
   if (kit_the_port() == NULL) {
-    kit_port_is(port);
-    kit_handles_salt(port->name);
+    kit_port_is(port, root);
+    kit_handles_salt(root->name);
   }
   if (host_major != HAL_ABI_MAJOR) {
     return kit_fail(HAL_ERROR_VERSION, "the host speaks ABI major %u, the port speaks %u",
@@ -84,11 +84,19 @@ static int32_t read_hcd(const hal_host *host) {
   if (text == NULL) {
     return kit_fail(HAL_ERROR_NOT_FOUND,
                     "port %s needs the chip's description: hal_host.hcd_text is empty",
-                    kit_the_port()->name);
+                    kit_the_root()->name);
   }
   char reason[256];
   state.hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
   return state.hcd == NULL ? kit_fail(HAL_ERROR_INVALID_VALUE, "%s", reason) : HAL_OK;
+}
+
+// Ends what the hook `start` has begun.
+static void stop(void) {
+  kit_found_drop();
+  if (kit_the_port()->hooks.stop != NULL) {
+    kit_the_port()->hooks.stop();
+  }
 }
 
 static int32_t start(const hal_host *host) {
@@ -103,12 +111,14 @@ static int32_t start(const hal_host *host) {
   if (status != HAL_OK) {
     return status;
   }
-  if (kit_the_port()->hooks.start != NULL && (status = kit_the_port()->hooks.start()) != HAL_OK) {
+  const kit_hooks *hooks = &kit_the_port()->hooks;
+  if (hooks->start != NULL && (status = hooks->start()) != HAL_OK) {
+    kit_found_drop();
     return status;
   }
   status = kit_chips_read();
-  if (status != HAL_OK && kit_the_port()->hooks.stop != NULL) {
-    kit_the_port()->hooks.stop();
+  if (status != HAL_OK) {
+    stop();
   }
   return status;
 }
@@ -117,7 +127,7 @@ int32_t kit_port_init(const hal_host *host) {
   pthread_mutex_lock(&state.lock);
   int32_t status;
   if (kit_is_started()) {
-    status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", kit_the_port()->name);
+    status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", kit_the_root()->name);
   } else {
     status = start(host);
     if (status == HAL_OK) {
@@ -166,9 +176,7 @@ int32_t kit_port_shutdown(uint64_t timeout_ns) {
     } else {
       kit_set_started(false);
       kit_host_stop();
-      if (kit_the_port()->hooks.stop != NULL) {
-        kit_the_port()->hooks.stop();
-      }
+      stop();
       forget();
     }
   }
@@ -180,9 +188,9 @@ int32_t kit_port_get_info(uint32_t key, uint64_t capacity, char *out_text, uint6
   const kit_port *port = kit_the_port();
   switch (key) {
     case HAL_PORT_INFO_NAME:
-      return kit_write_text(port->name, capacity, out_text, out_bytes);
+      return kit_write_text(kit_the_root()->name, capacity, out_text, out_bytes);
     case HAL_PORT_INFO_VERSION:
-      return kit_write_text(port->version, capacity, out_text, out_bytes);
+      return kit_write_text(kit_the_root()->version, capacity, out_text, out_bytes);
     case HAL_PORT_INFO_RUNTIME:
       return kit_write_text(port->runtime, capacity, out_text, out_bytes);
     case HAL_PORT_INFO_RUNS_ON:

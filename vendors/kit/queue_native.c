@@ -7,8 +7,8 @@
 
 int32_t kit_native_start(kit_stream *stream, uint64_t native) {
   stream->native.queue = native;
-  stream->native.owns_queue = native == 0;
   int32_t status = kit_the_port()->hooks.queue_open(stream->object.device, &stream->native.queue);
+  stream->native.owns_queue = stream->native.queue != native;
   stream->native.is_open = status == HAL_OK;
   return status;
 }
@@ -26,7 +26,21 @@ static bool runs_on_queue(const kit_operation *operation) {
 
 static void finish(kit_stream *stream, kit_place *place, int32_t status, uint64_t failed_id,
                    const char *text) {
-  ++stream->native.done;
+  struct kit_native *native = &stream->native;
+  kit_operation *operation = &place->operation;
+  ++native->done;
+  if (operation->ticket != 0) {
+    native->end_ns = operation->end_ns;  // 0 when the port gives no times.
+    if (operation->end_ns == 0 && operation->kept != 0) {
+      // Handed over while the one before it ran, it began when that one was seen to have ended.
+      if (operation->begin_ns < native->seen_ns) {
+        operation->begin_ns = native->seen_ns;
+      }
+      operation->end_ns = native->seen_ns = kit_device_now(stream->object.device);
+    }
+  } else if (operation->kind == KIT_RECORD && native->end_ns != 0) {
+    operation->end_ns = operation->begin_ns > native->end_ns ? operation->begin_ns : native->end_ns;
+  }
   kit_finish_operation(stream, place, status, failed_id, text);
   kit_queue_leave(stream);
 }
@@ -59,6 +73,10 @@ static bool send_one(kit_stream *stream) {
     }
     operation->function(operation->user);
   } else if (runs_on_queue(operation)) {
+    if (operation->kind != KIT_LAUNCH && native->risk > native->done) {
+      return false;  // A kernel before it may fault, and then it must not run. Kernels ask the
+                     // state.
+    }
     if (operation->kept != 0) {
       operation->begin_ns = kit_device_now(stream->object.device);
     }
@@ -72,14 +90,21 @@ static bool send_one(kit_stream *stream) {
       return true;
     }
     operation->ticket = ++native->submitted;
+    if (operation->kind == KIT_LAUNCH && kit_source_can_fault(operation)) {
+      native->risk = native->sent + 1;
+    }
   }
   ++native->sent;
+  if (operation->kind == KIT_RECORD && operation->kept != 0) {
+    operation->begin_ns = kit_device_now(stream->object.device);
+  }
   return true;
 }
 
 // Counts operations that have finished; true when there was one.
 static bool finish_some(kit_stream *stream) {
   struct kit_native *native = &stream->native;
+  const kit_hooks *hooks = &kit_the_port()->hooks;
   uint64_t finished = 0;
   int32_t status = HAL_OK;
   bool asked = false;
@@ -88,9 +113,14 @@ static bool finish_some(kit_stream *stream) {
     kit_place *place = kit_queue_at(stream, &stream->reader, native->done, true);
     kit_operation *operation = &place->operation;
     int32_t mine = HAL_OK;
-    if (operation->ticket != 0 && atomic_load(&stream->failed) == HAL_OK) {
+    if (operation->ticket != 0 && hooks->finished != NULL) {
+      mine = hooks->finished(stream->object.device, native->queue, operation);
+      if (mine > 0) {
+        break;
+      }
+    } else if (operation->ticket != 0 && atomic_load(&stream->failed) == HAL_OK) {
       if (!asked) {
-        status = kit_the_port()->hooks.poll(stream->object.device, native->queue, &finished);
+        status = hooks->poll(stream->object.device, native->queue, &finished);
         asked = true;
       }
       if (operation->ticket > finished) {

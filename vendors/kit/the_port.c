@@ -1,15 +1,24 @@
 // Whose kit this is: the port that the entry named, and whether it is started.
 #include "kit_state.h"
 
-static const kit_port *the_port;
+static kit_port the_port;  // A copy, with the hooks of a driver.
+static const hal_port_root *the_root;
 static _Atomic bool started;
 
 const kit_port *kit_the_port(void) {
-  return the_port;
+  return the_root == NULL ? NULL : &the_port;
 }
 
-void kit_port_is(const kit_port *port) {
-  the_port = port;
+const hal_port_root *kit_the_root(void) {
+  return the_root;
+}
+
+void kit_port_is(const kit_port *port, const hal_port_root *root) {
+  the_port = *port;
+  if (port->driver != NULL) {
+    kit_driver_hooks(port->driver, &the_port.hooks);
+  }
+  the_root = root;
 }
 
 bool kit_is_native(void) {

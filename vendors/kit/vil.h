@@ -36,13 +36,15 @@ typedef struct vil_argument {
 
 // A tile as a hook sees it: rows of `columns` elements, `valid_rows` × `valid_columns` of them hold
 // values. Rows follow each other without gaps; only an operand of a hook that `takes_pitch` may
-// stand elsewhere, with `pitch` elements from row to row, and is then not to be written.
+// stand elsewhere, with `pitch` elements from row to row, and is then not to be written; in a tile
+// that is `turned`, `pitch` elements lie from column to column and the rows are neighbours.
 typedef struct vil_tile_view {
   uint32_t dtype;  // One of HAL_DTYPE_*.
   uint32_t rows, columns;
   uint32_t valid_rows, valid_columns;
   void *data;
   uint64_t pitch;
+  int turned;
 } vil_tile_view;
 
 // One tile operation as a hook sees it. `op` and `function` have the numbers of docs/vil.md.
@@ -58,6 +60,23 @@ typedef struct vil_operation {
 // asked first; when it answers 0 the kit's own code runs. It may not touch elements outside of
 // `d`'s result.
 typedef int (*vil_tile_hook)(void *context, const vil_operation *operation);
+
+// One operation of a chain: UN, BIN, RED along the columns, elementwise operations on a number a
+// row, STORE (o.a goes to o.d, which stands in a buffer; rows are o.d.pitch elements apart), and
+// LOAD, which has run already.
+typedef struct vil_link {
+  vil_operation o;
+  uint16_t tiles[4];  // Numbers of the tiles d, a, b, c; 0xFFFF: none.
+  int is_column;      // The result is a number a row, by an elementwise operation.
+  int is_kept;        // The result is read behind the chain, so o.d must hold it then.
+} vil_link;
+enum { VIL_CHAIN_LINKS = 24 };
+
+// A port's own way to run operations that follow each other, on the first `rows` × `columns` of
+// tiles of one shape. Row i of a result needs row i of the operands alone. A result of whole rows
+// that is not kept need not be written. 0: nothing was done, and the operations run one by one.
+typedef int (*vil_chain_hook)(void *context, const vil_link *links, uint32_t count, uint32_t rows,
+                              uint32_t columns);
 
 // One element of a buffer that a running program touches.
 typedef struct vil_access {
@@ -87,6 +106,10 @@ typedef struct vil_hooks {
   // The tile hook reads a, b and c by their pitch. Then a LOAD of whole rows from a buffer that
   // the program does not write leaves the elements where they are.
   int takes_pitch;
+  // With `takes_pitch`: b of MMA may be turned. When the hook answers 0 it is asked again with the
+  // elements in order.
+  int takes_turned;
+  vil_chain_hook chain;    // With `takes_pitch` only; NULL: none.
   const vil_watch *watch;  // NULL: nobody looks on.
 } vil_hooks;
 

@@ -30,18 +30,29 @@ static void copy_bytes(area to, area from, int64_t rows, int64_t columns, uint32
 
 typedef uint32_t quad __attribute__((vector_size(16)));
 
+// Four elements of two vectors by number. Clang and new GCCs know the first form, old GCCs the
+// second.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
+#ifndef PICK
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (quad){__VA_ARGS__})
+#endif
+
 // 4 × 4 elements of 4 bytes: rows of `from` become columns of `to`.
 static void turn_quads(uint8_t *to, int64_t to_row, const uint8_t *from, int64_t from_row) {
   quad r[4], s[4], t[4];
   for (int i = 0; i < 4; ++i) memcpy(&r[i], from + i * from_row, 16);
-  s[0] = __builtin_shuffle(r[0], r[1], (quad){0, 4, 1, 5});
-  s[1] = __builtin_shuffle(r[0], r[1], (quad){2, 6, 3, 7});
-  s[2] = __builtin_shuffle(r[2], r[3], (quad){0, 4, 1, 5});
-  s[3] = __builtin_shuffle(r[2], r[3], (quad){2, 6, 3, 7});
-  t[0] = __builtin_shuffle(s[0], s[2], (quad){0, 1, 4, 5});
-  t[1] = __builtin_shuffle(s[0], s[2], (quad){2, 3, 6, 7});
-  t[2] = __builtin_shuffle(s[1], s[3], (quad){0, 1, 4, 5});
-  t[3] = __builtin_shuffle(s[1], s[3], (quad){2, 3, 6, 7});
+  s[0] = PICK(r[0], r[1], 0, 4, 1, 5);
+  s[1] = PICK(r[0], r[1], 2, 6, 3, 7);
+  s[2] = PICK(r[2], r[3], 0, 4, 1, 5);
+  s[3] = PICK(r[2], r[3], 2, 6, 3, 7);
+  t[0] = PICK(s[0], s[2], 0, 1, 4, 5);
+  t[1] = PICK(s[0], s[2], 2, 3, 6, 7);
+  t[2] = PICK(s[1], s[3], 0, 1, 4, 5);
+  t[3] = PICK(s[1], s[3], 2, 3, 6, 7);
   for (int i = 0; i < 4; ++i) memcpy(to + i * to_row, &t[i], 16);
 }
 

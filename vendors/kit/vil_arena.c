@@ -112,6 +112,9 @@ vil_tile_view vil_view_shared(const vil_run *run, const vil_instruction *at, int
   if (stage->shared) {
     view.data = (void *)(uintptr_t)stage->shared;
     view.pitch = stage->pitch;
+    view.turned = stage->turned;
+    if (view.turned && (at->op != VIL_MMA || operand != VIL_B))
+      vil_view_settle(run, at, operand, &view);
   }
   return view;
 }
@@ -120,11 +123,13 @@ void vil_view_settle(const vil_run *run, const vil_instruction *at, int operand,
                      vil_tile_view *view) {
   vil_tile_view own = vil_view_target(run, at, operand);
   if (own.data == view->data) return;
-  int64_t bytes = vil_dtype_bytes(own.dtype);
-  vil_copy_area(own.data, own.columns * bytes, bytes, view->data, (int64_t)view->pitch * bytes,
-                bytes, view->valid_rows, view->valid_columns, (uint32_t)bytes);
+  int64_t bytes = vil_dtype_bytes(own.dtype), pitch = (int64_t)view->pitch * bytes;
+  vil_copy_area(own.data, own.columns * bytes, bytes, view->data, view->turned ? bytes : pitch,
+                view->turned ? pitch : bytes, view->valid_rows, view->valid_columns,
+                (uint32_t)bytes);
   view->data = own.data;
   view->pitch = own.pitch;
+  view->turned = 0;
   stage_at(run, at, operand)->shared = NULL;
 }
 
@@ -134,10 +139,12 @@ vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operan
   return view;
 }
 
-void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch) {
+void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch,
+               int turned) {
   vil_stage *stage = stage_at(run, at, VIL_D);
   stage->shared = data;
   stage->pitch = pitch;
+  stage->turned = turned;
 }
 
 void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,

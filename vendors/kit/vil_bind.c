@@ -212,7 +212,7 @@ static int32_t bind_params(const vil_kernel *kernel, const vil_r_launch *launch,
         if (w) at += ROUND((uint64_t)bytes, 256);
         vil_expression_compute(&module->expressions, kernel->workspaces[w].bytes, symbols, &bytes);
       }
-      bound->data = (uint8_t *)arguments[kernel->argument_count].data + at;
+      bound->data = (uint8_t *)((uintptr_t)arguments[kernel->argument_count].data + at);
       bound->bytes = (uint64_t)bytes;
     }
   }

@@ -244,11 +244,16 @@ static void load_block(vil_run *run, const vil_instruction *at, const vil_tile_v
   int64_t rows = b->high[0] - b->low[0], columns = b->high[1] - b->low[1];
   const uint8_t *from = data + b->offset * bytes;
   vil_set_valid(run, at, VIL_D, b->counts[0], b->counts[1]);
-  if (rows == b->counts[0] && columns == b->counts[1] && rows > 0 &&
-      (b->step[1] == 1 || columns == 1) && (b->step[0] >= 0 || rows == 1) && d->param < 64 &&
+  if (rows == b->counts[0] && columns == b->counts[1] && rows > 0 && d->param < 64 &&
       run->may_share >> d->param & 1 && d->dtype != HAL_DTYPE_BOOL) {
-    vil_share(run, at, from, rows == 1 ? tile->columns : (uint64_t)b->step[0]);
-    return;
+    if ((b->step[1] == 1 || columns == 1) && (b->step[0] >= 0 || rows == 1)) {
+      vil_share(run, at, from, rows == 1 ? tile->columns : (uint64_t)b->step[0], 0);
+      return;
+    }
+    if (run->hooks->takes_turned && b->step[0] == 1 && b->step[1] > 1) {
+      vil_share(run, at, from, (uint64_t)b->step[1], 1);
+      return;
+    }
   }
   fill_outside(d, tile, b, bytes);
   if (rows == 0 || columns == 0) return;
@@ -272,6 +277,23 @@ static void store_block(vil_run *run, const vil_instruction *at, const vil_tile_
   }
   vil_copy_area(to, b->step[0] * bytes, b->step[1] * bytes, from, pitch, bytes, rows, columns,
                 bytes);
+}
+
+int vil_store_place(const vil_run *run, const vil_instruction *at, const vil_tile_view *tile,
+                    vil_tile_view *out_place) {
+  const vil_r_descriptor *d = &run->program->descriptors[at->x];
+  const vil_bound *bound = &run->step->params[d->param];
+  uint32_t bytes = vil_dtype_bytes(d->dtype), valid[2] = {tile->valid_rows, tile->valid_columns};
+  block b;
+  if (!find_block(run, d, tile->rows, tile->columns, valid, bound->bytes / bytes, &b)) return 0;
+  for (int axis = 0; axis < 2; ++axis) {
+    if (b.low[axis] != 0 || b.high[axis] != valid[axis]) return 0;
+  }
+  if (b.step[1] != 1 || b.step[0] < 0) return 0;
+  *out_place = *tile;
+  out_place->data = bound->data + b.offset * bytes;
+  out_place->pitch = (uint64_t)b.step[0];
+  return 1;
 }
 
 int vil_run_block(vil_run *run, const vil_instruction *at) {

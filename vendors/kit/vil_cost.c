@@ -24,24 +24,10 @@ typedef struct reading {
   uint32_t guesses;
 } reading;
 
-static double number(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
-  char path[512];
-  double value = 0;
-  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
-  kit_hcd_f64(hcd, path, &value);
-  return value;
-}
-
-static const char *text(const kit_hcd *hcd, const char *section, const char *id, const char *key) {
-  char path[512];
-  snprintf(path, sizeof(path), "%s.%s.%s", section, id, key);
-  const char *value = kit_hcd_text(hcd, path);
-  return value == NULL ? "" : value;
-}
-
 // Cycles of a unit's clock in a nanosecond.
 static double cycles_per_ns(const kit_hcd *hcd, const char *unit) {
-  return number(hcd, "clocks", text(hcd, "units", unit, "clock"), "sustained_hz") * 1e-9;
+  return kit_hcd_number(hcd, "clocks", kit_hcd_word(hcd, "units", unit, "clock"), "sustained_hz") *
+         1e-9;
 }
 
 static double cycles_ns(double cycles, double per_ns) {
@@ -52,9 +38,9 @@ static double cycles_ns(double cycles, double per_ns) {
 static double instances(const kit_hcd *hcd, const char *unit, const char *ancestor) {
   double count = 1;
   for (int depth = 0; depth < 16 && *unit != '\0' && strcmp(unit, ancestor) != 0; ++depth) {
-    double here = number(hcd, "units", unit, "count");
+    double here = kit_hcd_number(hcd, "units", unit, "count");
     count *= here > 0 ? here : 1;
-    unit = text(hcd, "units", unit, "parent");
+    unit = kit_hcd_word(hcd, "units", unit, "parent");
   }
   return count;
 }
@@ -70,30 +56,30 @@ static uint32_t dtype_number(const char *name) {
 
 // Bytes a nanosecond of one memory, by time or by the clock of its scope.
 static double memory_rate(const kit_hcd *hcd, const char *memory) {
-  double rate = number(hcd, "memory", memory, "bandwidth_bytes_per_s") * 1e-9;
+  double rate = kit_hcd_number(hcd, "memory", memory, "bandwidth_bytes_per_s") * 1e-9;
   return rate > 0 ? rate
-                  : number(hcd, "memory", memory, "bandwidth_bytes_per_cycle") *
-                        cycles_per_ns(hcd, text(hcd, "memory", memory, "scope"));
+                  : kit_hcd_number(hcd, "memory", memory, "bandwidth_bytes_per_cycle") *
+                        cycles_per_ns(hcd, kit_hcd_word(hcd, "memory", memory, "scope"));
 }
 
 static double memory_latency(const kit_hcd *hcd, const char *memory) {
-  double latency = number(hcd, "memory", memory, "latency_ns");
+  double latency = kit_hcd_number(hcd, "memory", memory, "latency_ns");
   return latency > 0 ? latency
-                     : cycles_ns(number(hcd, "memory", memory, "latency_cycles"),
-                                 cycles_per_ns(hcd, text(hcd, "memory", memory, "scope")));
+                     : cycles_ns(kit_hcd_number(hcd, "memory", memory, "latency_cycles"),
+                                 cycles_per_ns(hcd, kit_hcd_word(hcd, "memory", memory, "scope")));
 }
 
 // ---- Arithmetic ----
 
 static void read_vector(reading *r, const char *id, const char *section, const char *operation) {
-  const char *unit = text(r->hcd, "compute", id, "unit");
+  const char *unit = kit_hcd_word(r->hcd, "compute", id, "unit");
   double per_ns = cycles_per_ns(r->hcd, unit);
-  double count = fmax(number(r->hcd, "compute", id, "count"), 1);
-  uint32_t dtype = dtype_number(text(r->hcd, section, operation, "dtype"));
-  vil_lanes lanes = {
-      .per_ns = number(r->hcd, section, operation, "lanes_per_cycle") * per_ns *
-                instances(r->hcd, unit, r->core) * count,
-      .latency_ns = cycles_ns(number(r->hcd, section, operation, "latency_cycles"), per_ns)};
+  double count = fmax(kit_hcd_number(r->hcd, "compute", id, "count"), 1);
+  uint32_t dtype = dtype_number(kit_hcd_word(r->hcd, section, operation, "dtype"));
+  vil_lanes lanes = {.per_ns = kit_hcd_number(r->hcd, section, operation, "lanes_per_cycle") *
+                               per_ns * instances(r->hcd, unit, r->core) * count,
+                     .latency_ns = cycles_ns(
+                         kit_hcd_number(r->hcd, section, operation, "latency_cycles"), per_ns)};
   char path[512];
   snprintf(path, sizeof(path), "%s.%s.classes", section, operation);
   for (uint32_t class = 0; class < VIL_CLASS_COUNT; ++class) {
@@ -105,16 +91,16 @@ static void read_vector(reading *r, const char *id, const char *section, const c
 }
 
 static void read_product(reading *r, const char *id, const char *section, const char *operation) {
-  const char *unit = text(r->hcd, "compute", id, "unit");
-  const char *flow = text(r->hcd, "compute", id, "dataflow");
+  const char *unit = kit_hcd_word(r->hcd, "compute", id, "unit");
+  const char *flow = kit_hcd_word(r->hcd, "compute", id, "dataflow");
   double per_ns = cycles_per_ns(r->hcd, unit);
-  double count = fmax(number(r->hcd, "compute", id, "count"), 1);
+  double count = fmax(kit_hcd_number(r->hcd, "compute", id, "count"), 1);
   vil_product product = {
-      .macs_per_ns = number(r->hcd, section, operation, "macs_per_cycle") * per_ns *
+      .macs_per_ns = kit_hcd_number(r->hcd, section, operation, "macs_per_cycle") * per_ns *
                      instances(r->hcd, unit, r->core) * count,
-      .latency_ns = cycles_ns(number(r->hcd, section, operation, "latency_cycles"), per_ns),
-      .fill_ns = cycles_ns(number(r->hcd, section, operation, "fill_cycles"), per_ns),
-      .drain_ns = cycles_ns(number(r->hcd, section, operation, "drain_cycles"), per_ns),
+      .latency_ns = cycles_ns(kit_hcd_number(r->hcd, section, operation, "latency_cycles"), per_ns),
+      .fill_ns = cycles_ns(kit_hcd_number(r->hcd, section, operation, "fill_cycles"), per_ns),
+      .drain_ns = cycles_ns(kit_hcd_number(r->hcd, section, operation, "drain_cycles"), per_ns),
       .flow = strcmp(flow, "weight_stationary") == 0   ? VIL_FLOW_WEIGHTS
               : strcmp(flow, "output_stationary") == 0 ? VIL_FLOW_OUTPUTS
                                                        : VIL_FLOW_NONE};
@@ -125,8 +111,8 @@ static void read_product(reading *r, const char *id, const char *section, const 
     kit_hcd_list_i64(r->hcd, path, i, &length);
     product.shape[i] = length > 0 && length < 65537 ? (uint32_t)length : 1;
   }
-  uint32_t a = dtype_number(text(r->hcd, section, operation, "a"));
-  uint32_t b = dtype_number(text(r->hcd, section, operation, "b"));
+  uint32_t a = dtype_number(kit_hcd_word(r->hcd, section, operation, "a"));
+  uint32_t b = dtype_number(kit_hcd_word(r->hcd, section, operation, "b"));
   if (product.macs_per_ns > r->cost->products[a][b].macs_per_ns) {
     r->cost->products[a][b] = product;
   }
@@ -135,16 +121,16 @@ static void read_product(reading *r, const char *id, const char *section, const 
 static void read_compute(reading *r) {
   char id[128], operation[128], section[300];
   for (size_t cursor = 0; kit_hcd_next_id(r->hcd, "compute", &cursor, id, sizeof(id));) {
-    const char *kind = text(r->hcd, "compute", id, "kind");
+    const char *kind = kit_hcd_word(r->hcd, "compute", id, "kind");
     snprintf(section, sizeof(section), "compute.%s.operations", id);
     for (size_t inner = 0;
          kit_hcd_next_id(r->hcd, section, &inner, operation, sizeof(operation));) {
       if (strcmp(kind, "matrix") == 0) {
         read_product(r, id, section, operation);
       } else if (strcmp(kind, "scalar") == 0) {
-        const char *unit = text(r->hcd, "compute", id, "unit");
-        double rate =
-            number(r->hcd, section, operation, "lanes_per_cycle") * cycles_per_ns(r->hcd, unit);
+        const char *unit = kit_hcd_word(r->hcd, "compute", id, "unit");
+        double rate = kit_hcd_number(r->hcd, section, operation, "lanes_per_cycle") *
+                      cycles_per_ns(r->hcd, unit);
         r->cost->issue_ns = rate > 0 ? 1 / rate : 0;
       } else {
         read_vector(r, id, section, operation);
@@ -207,25 +193,26 @@ static void complete_products(reading *r) {
 
 static const char *space_memory(const kit_hcd *hcd, uint32_t space) {
   return space == 0 ? kit_hcd_text(hcd, "execution.buffers")
-                    : text(hcd, "kernels.vil.spaces", space_names[space], "memory");
+                    : kit_hcd_word(hcd, "kernels.vil.spaces", space_names[space], "memory");
 }
 
 static void read_paths(reading *r) {
   char id[128];
   for (size_t cursor = 0; kit_hcd_next_id(r->hcd, "paths", &cursor, id, sizeof(id));) {
-    const char *engine = text(r->hcd, "paths", id, "engine");
+    const char *engine = kit_hcd_word(r->hcd, "paths", id, "engine");
     double per_ns = cycles_per_ns(r->hcd, engine);
-    double burst = number(r->hcd, "paths", id, "min_burst_bytes");
-    const char *source = text(r->hcd, "paths", id, "from");
-    vil_path path = {.bytes_per_ns = number(r->hcd, "paths", id, "bytes_per_cycle") * per_ns *
-                                     instances(r->hcd, engine, r->core),
-                     .setup_ns = cycles_ns(number(r->hcd, "paths", id, "setup_cycles"), per_ns),
-                     .latency_ns = memory_latency(r->hcd, source),
-                     .burst_bytes = burst >= 1 && burst < 1e9 ? (uint32_t)burst : 1};
+    double burst = kit_hcd_number(r->hcd, "paths", id, "min_burst_bytes");
+    const char *source = kit_hcd_word(r->hcd, "paths", id, "from");
+    vil_path path = {
+        .bytes_per_ns = kit_hcd_number(r->hcd, "paths", id, "bytes_per_cycle") * per_ns *
+                        instances(r->hcd, engine, r->core),
+        .setup_ns = cycles_ns(kit_hcd_number(r->hcd, "paths", id, "setup_cycles"), per_ns),
+        .latency_ns = memory_latency(r->hcd, source),
+        .burst_bytes = burst >= 1 && burst < 1e9 ? (uint32_t)burst : 1};
     for (uint32_t from = 0; from < VIL_SPACES; ++from) {
       for (uint32_t to = 0; to < VIL_SPACES; ++to) {
         if (strcmp(space_memory(r->hcd, from), source) == 0 &&
-            strcmp(space_memory(r->hcd, to), text(r->hcd, "paths", id, "to")) == 0 &&
+            strcmp(space_memory(r->hcd, to), kit_hcd_word(r->hcd, "paths", id, "to")) == 0 &&
             path.bytes_per_ns > r->cost->paths[from][to].bytes_per_ns) {
           r->cost->paths[from][to] = path;
         }
@@ -263,12 +250,12 @@ static void complete_paths(reading *r) {
 static void read_memories(reading *r) {
   vil_cost *cost = r->cost;
   cost->memory_bytes_per_ns = memory_rate(r->hcd, space_memory(r->hcd, 0));
-  cost->near_bytes = number(r->hcd, "memory", space_memory(r->hcd, 1), "capacity_bytes");
+  cost->near_bytes = kit_hcd_number(r->hcd, "memory", space_memory(r->hcd, 1), "capacity_bytes");
   char id[128];
   for (size_t cursor = 0; kit_hcd_next_id(r->hcd, "memory", &cursor, id, sizeof(id));) {
-    if (strcmp(text(r->hcd, "memory", id, "kind"), "cache") == 0 &&
-        instances(r->hcd, text(r->hcd, "memory", id, "scope"), "") <= 1) {
-      double bytes = number(r->hcd, "memory", id, "capacity_bytes");
+    if (strcmp(kit_hcd_word(r->hcd, "memory", id, "kind"), "cache") == 0 &&
+        instances(r->hcd, kit_hcd_word(r->hcd, "memory", id, "scope"), "") <= 1) {
+      double bytes = kit_hcd_number(r->hcd, "memory", id, "capacity_bytes");
       if (bytes > cost->cache_bytes) {
         cost->cache_bytes = bytes;
         cost->cache_bytes_per_ns = memory_rate(r->hcd, id);
@@ -280,7 +267,7 @@ static void read_memories(reading *r) {
 static void read_engines(reading *r) {
   const char *units[VIL_ENGINES] = {""};
   for (uint8_t engine = 1; engine < VIL_ENGINES; ++engine) {
-    units[engine] = text(r->hcd, "kernels.vil.engines", engine_names[engine], "unit");
+    units[engine] = kit_hcd_word(r->hcd, "kernels.vil.engines", engine_names[engine], "unit");
     r->cost->unit[engine] = engine;
     for (uint8_t other = 1; other < engine; ++other) {
       if (*units[engine] != '\0' && strcmp(units[engine], units[other]) == 0) {

@@ -233,18 +233,6 @@ BINARY_FLOAT(binary_f64, double, pow, fmod)
 COMPARE(compare_f64, double)
 COMPARE(compare_i64, int64_t)
 
-static int64_t divide(int64_t x, int64_t y) {
-  if (y == 0) return 0;
-  if (y == -1) return (int64_t)(0 - (uint64_t)x);
-  return x / y - (x % y != 0 && ((x < 0) != (y < 0)));
-}
-
-static int64_t modulo(int64_t x, int64_t y) {
-  if (y == 0 || y == -1) return 0;
-  int64_t rest = x % y;
-  return rest != 0 && ((rest < 0) != (y < 0)) ? rest + y : rest;
-}
-
 // The upper half of a product of `bits` wide integers.
 static int64_t multiply_high(int64_t x, int64_t y, uint32_t bits) {
   return (int64_t)(((__int128)x * y) >> bits);
@@ -270,9 +258,9 @@ static void binary_i64(uint8_t function, uint32_t bits, int64_t *out, const int6
     case VIL_MIN:
       EACH(x[j] < y[j] ? x[j] : y[j]);
     case VIL_IDIV:
-      EACH(divide(x[j], y[j]));
+      EACH(vil_divide(x[j], y[j]));
     case VIL_IMOD:
-      EACH(modulo(x[j], y[j]));
+      EACH(vil_modulo(x[j], y[j]));
     case VIL_AND:
       EACH(x[j] & y[j]);
     case VIL_OR:

@@ -118,18 +118,6 @@ static uint32_t axis_count(vil_scheduler *s, const vil_r_axis *axis, uint32_t wh
   return !known || count > whole ? whole : count < 0 ? 0 : (uint32_t)count;
 }
 
-static uint32_t clamp(int64_t value, uint32_t limit) {
-  return value<0 ? 0 : value>(int64_t) limit ? limit : (uint32_t)value;
-}
-
-static uint32_t smaller(uint32_t left, uint32_t right) {
-  return left < right ? left : right;
-}
-
-static uint32_t broadcast(uint32_t result, uint32_t sofar, uint32_t length, uint32_t valid) {
-  return smaller(sofar, length == result ? valid : valid == 1 ? result : 0);
-}
-
 static void elementwise_valid(vil_scheduler *s, const vil_instruction *at, const uint32_t stages[4],
                               uint32_t out[2]) {
   const vil_r_tile *d = tile_at(s, at, VIL_D);
@@ -138,8 +126,8 @@ static void elementwise_valid(vil_scheduler *s, const vil_instruction *at, const
   for (int k = VIL_A; k <= VIL_C; ++k) {
     const vil_r_tile *tile = tile_at(s, at, k);
     if (tile == NULL) continue;
-    out[0] = broadcast(d->rows, out[0], tile->rows, s->valid[2 * stages[k]]);
-    out[1] = broadcast(d->columns, out[1], tile->columns, s->valid[2 * stages[k] + 1]);
+    out[0] = vil_broadcast_valid(d->rows, out[0], tile->rows, s->valid[2 * stages[k]]);
+    out[1] = vil_broadcast_valid(d->columns, out[1], tile->columns, s->valid[2 * stages[k] + 1]);
   }
 }
 
@@ -154,10 +142,12 @@ static void result_valid(vil_scheduler *s, const vil_instruction *at, const uint
   out[1] = d->columns;
   switch (at->op) {
     case VIL_FILL:
-      out[0] = at->values[0] == VIL_NONE ? d->rows
-                                         : clamp(value_of(s, at->values[0], 0, &known), d->rows);
-      out[1] = at->values[1] == VIL_NONE ? d->columns
-                                         : clamp(value_of(s, at->values[1], 0, &known), d->columns);
+      out[0] = at->values[0] == VIL_NONE
+                   ? d->rows
+                   : vil_clamp(value_of(s, at->values[0], 0, &known), d->rows);
+      out[1] = at->values[1] == VIL_NONE
+                   ? d->columns
+                   : vil_clamp(value_of(s, at->values[1], 0, &known), d->columns);
       if (!known) out[0] = d->rows, out[1] = d->columns;
       break;
     case VIL_IOTA:
@@ -169,8 +159,8 @@ static void result_valid(vil_scheduler *s, const vil_instruction *at, const uint
       break;
     case VIL_MMA: {
       uint32_t columns = s->valid[2 * stages[VIL_B] + 1];
-      out[0] = at->flags & VIL_FLAG_INIT ? a[0] : smaller(old[0], a[0]);
-      out[1] = at->flags & VIL_FLAG_INIT ? columns : smaller(old[1], columns);
+      out[0] = at->flags & VIL_FLAG_INIT ? a[0] : vil_smaller(old[0], a[0]);
+      out[1] = at->flags & VIL_FLAG_INIT ? columns : vil_smaller(old[1], columns);
       break;
     }
     case VIL_TRN:
@@ -184,8 +174,8 @@ static void result_valid(vil_scheduler *s, const vil_instruction *at, const uint
       break;
     case VIL_TOPK: {
       int init = at->flags & VIL_FLAG_INIT;
-      out[0] = init ? a[0] : smaller(old[0], a[0]);
-      out[1] = smaller(d->columns, (init ? 0 : old[1]) + a[1]);
+      out[0] = init ? a[0] : vil_smaller(old[0], a[0]);
+      out[1] = vil_smaller(d->columns, (init ? 0 : old[1]) + a[1]);
       break;
     }
     default:
@@ -246,11 +236,11 @@ static vil_duration measure_move(vil_scheduler *s, const vil_instruction *at,
   region[1] = axis_count(s, &descriptor->axes[1], tile->columns);
   int loads = at->op == VIL_LOAD || at->op == VIL_GATHER;
   if (!loads) {
-    region[0] = smaller(region[0], s->valid[2 * stages[operand]]);
-    region[1] = smaller(region[1], s->valid[2 * stages[operand] + 1]);
+    region[0] = vil_smaller(region[0], s->valid[2 * stages[operand]]);
+    region[1] = vil_smaller(region[1], s->valid[2 * stages[operand] + 1]);
   }
-  if (at->op == VIL_GATHER) region[0] = smaller(region[0], s->valid[2 * stages[VIL_A]]);
-  if (at->op == VIL_SCATTER) region[0] = smaller(region[0], s->valid[2 * stages[VIL_B]]);
+  if (at->op == VIL_GATHER) region[0] = vil_smaller(region[0], s->valid[2 * stages[VIL_A]]);
+  if (at->op == VIL_SCATTER) region[0] = vil_smaller(region[0], s->valid[2 * stages[VIL_B]]);
   double elements = (double)region[0] * region[1];
   double *work = s->now + s->first_work;
   if (descriptor->param == VIL_NONE) {
@@ -280,7 +270,7 @@ static vil_duration measure_tile(vil_scheduler *s, const vil_instruction *at,
   double elements = (double)region[0] * region[1];
   if (at->op == VIL_MMA) {
     const uint32_t *left = s->valid + 2 * stages[VIL_A], *right = s->valid + 2 * stages[VIL_B];
-    double depth = smaller(left[1], right[0]);
+    double depth = vil_smaller(left[1], right[0]);
     work[VIL_WORK_MACS] += elements * depth;
     return vil_product_duration(s->cost, a->dtype, tile_at(s, at, VIL_B)->dtype, region[0],
                                 region[1], depth);

@@ -16,7 +16,7 @@ void vil_module_set_entry(vil_module *module, uint32_t index, vil_entry entry,
   module->programs[index].entry_bytes = tile_bytes;
 }
 
-static int32_t fail(const vil_program *program, uint64_t code, vil_reason *reason) {
+int32_t vil_explain_fault(const vil_program *program, uint64_t code, vil_reason *reason) {
   uint64_t at = code / 256;
   const char *op =
       at < program->instruction_count ? vil_op_name(program->code[at].op) : "no instruction";
@@ -36,5 +36,5 @@ int32_t vil_run_entry(const vil_step *step, uint64_t first, uint64_t count, vil_
                       (unsigned long long)program->entry_bytes);
   }
   int64_t code = program->entry(step->params, step->grid, first, count, tiles);
-  return code == 0 ? HAL_OK : fail(program, (uint64_t)code - 1, reason);
+  return code == 0 ? HAL_OK : vil_explain_fault(program, (uint64_t)code - 1, reason);
 }

@@ -208,6 +208,12 @@ typedef struct vil_expressions {
   uint32_t code_bytes;
 } vil_expressions;
 
+// Instructions first … first + count − 1 are a chain (vil_chain.c); a count of 0 is none. Bit n of
+// `kept`: what instruction first + n leaves is read behind the chain.
+typedef struct vil_chain {
+  uint32_t first, count, kept;
+} vil_chain;
+
 typedef struct vil_program {
   const char *name;
   uint8_t profile, flags;
@@ -227,9 +233,11 @@ typedef struct vil_program {
   uint64_t *tile_at;      // Where each tile's first stage lies in the arena.
   uint32_t *stage_first;  // Number of stages of all tiles before this one.
   uint32_t stage_count;   // Stages of all tiles.
+  vil_chain *chains;      // Per instruction: the chain that starts with it.
   uint64_t arena_bytes;   // All tiles.
   vil_entry entry;        // Machine code that runs it; NULL: the interpreter does.
   uint64_t entry_bytes;   // Room for tiles that `entry` wants.
+  int can_fault;          // Its function in a source can report a fault.
 } vil_program;
 
 struct vil_kernel {
@@ -255,6 +263,9 @@ struct vil_module {
   vil_expressions expressions;
   const char *strings;
 };
+
+// Finds the chains of a program that is read; 0 without memory.
+int vil_find_chains(vil_program *program);
 
 // Where a reason goes.
 typedef struct vil_reason {

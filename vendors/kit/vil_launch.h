@@ -36,7 +36,8 @@ struct vil_limits {
 typedef struct vil_stage {
   uint32_t rows, columns;  // The valid region.
   const uint8_t *shared;   // Its elements stand here, in a buffer, and not in the arena; or NULL.
-  uint64_t pitch;          // Elements from row to row there.
+  uint64_t pitch;          // Elements from row to row there,
+  int turned;              // or from column to column; the rows are then neighbours.
 } vil_stage;
 
 // Working memory: tiles, their stages, SREGs, and scratch of one instruction.
@@ -73,6 +74,35 @@ static inline int64_t vil_value(const vil_run *run, uint16_t value, int64_t abse
   return run->step->values[value];
 }
 
+static inline uint32_t vil_smaller(uint32_t left, uint32_t right) {
+  return left < right ? left : right;
+}
+
+// A length out of a value of the program: from 0 to `limit`.
+static inline uint32_t vil_clamp(int64_t value, uint32_t limit) {
+  return value<0 ? 0 : value>(int64_t) limit ? limit : (uint32_t)value;
+}
+
+// Valid length of an elementwise result along one axis (docs/vil.md, section 1.5): `result` is the
+// length of the result, `sofar` what the operands before allow, `length` and `valid` the operand's.
+static inline uint32_t vil_broadcast_valid(uint32_t result, uint32_t sofar, uint32_t length,
+                                           uint32_t valid) {
+  return vil_smaller(sofar, length == result ? valid : valid == 1 ? result : 0);
+}
+
+// Division and remainder of integers round down (docs/vil.md, section 5.4); by zero they give 0.
+static inline int64_t vil_divide(int64_t left, int64_t right) {
+  if (right == 0) return 0;
+  if (right == -1) return (int64_t)(0 - (uint64_t)left);
+  return left / right - (left % right != 0 && ((left < 0) != (right < 0)));
+}
+
+static inline int64_t vil_modulo(int64_t left, int64_t right) {
+  if (right == 0 || right == -1) return 0;
+  int64_t rest = left % right;
+  return rest != 0 && ((rest < 0) != (right < 0)) ? rest + right : rest;
+}
+
 // vil_arena.c: what every instruction stands on.
 // Makes room for the tiles, valid regions and SREGs of a program; 0 without memory.
 int vil_arena_hold(vil_arena *arena, const vil_program *program);
@@ -82,7 +112,8 @@ __attribute__((format(printf, 2, 3))) int32_t vil_fault(vil_run *run, const char
 
 // The view of an operand; a NULL data when it is absent. `vil_view` is for reading and changing:
 // elements that stand in a buffer are copied to the arena first. `vil_view_shared` leaves them
-// there; `vil_view_target` is for an operation that writes the stage anew.
+// there, but turned ones only for b of MMA; `vil_view_target` is for an operation that writes the
+// stage anew.
 vil_tile_view vil_view(const vil_run *run, const vil_instruction *at, int operand);
 vil_tile_view vil_view_shared(const vil_run *run, const vil_instruction *at, int operand);
 vil_tile_view vil_view_target(const vil_run *run, const vil_instruction *at, int operand);
@@ -90,7 +121,8 @@ vil_tile_view vil_view_target(const vil_run *run, const vil_instruction *at, int
 void vil_view_settle(const vil_run *run, const vil_instruction *at, int operand,
                      vil_tile_view *view);
 // The elements of operand d stand at `data` in a buffer; the valid region is set.
-void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch);
+void vil_share(const vil_run *run, const vil_instruction *at, const uint8_t *data, uint64_t pitch,
+               int turned);
 // Sets the valid region of an operand's stage.
 void vil_set_valid(const vil_run *run, const vil_instruction *at, int operand, uint32_t rows,
                    uint32_t columns);
@@ -111,9 +143,19 @@ int32_t vil_race_element(vil_run *run, uint32_t param, uint64_t element, int is_
 // vil_entry.c: a range of a step whose program has machine code.
 int32_t vil_run_entry(const vil_step *step, uint64_t first, uint64_t count, vil_arena *arena,
                       vil_reason *reason);
+// Says what a fault of machine code was: kind + 256 · instruction. HAL_ERROR_EXECUTION_FAILED.
+int32_t vil_explain_fault(const vil_program *program, uint64_t code, vil_reason *reason);
 // vil_move.c: LOAD STORE GATHER SCATTER.
 int32_t vil_run_move(vil_run *run, const vil_instruction *at);
 
+// vil_run.c: sets the valid region of the result, in the view and in its stage.
+void vil_result_valid(const vil_run *run, const vil_instruction *at, vil_operation *o);
+// vil_chain.c: runs one; 0: nothing was done, its operations must run one by one.
+int vil_run_chain(vil_run *run, const vil_chain *chain);
+// vil_block.c: where a STORE of `tile` writes, when that is the whole valid region, neighbouring
+// columns side by side; else 0.
+int vil_store_place(const vil_run *run, const vil_instruction *at, const vil_tile_view *tile,
+                    vil_tile_view *out_place);
 // vil_block.c: a LOAD or STORE of a plain block; 0 when vil_run_move must do it.
 int vil_run_block(vil_run *run, const vil_instruction *at);
 void vil_stream_fence(void);  // After stores past the caches, before others may look.

@@ -41,23 +41,10 @@ typedef struct moving {
   vil_tile_view index;
 } moving;
 
-static int64_t floor_div(int64_t left, int64_t right) {
-  if (right == 0) return 0;
-  if (right == -1) return (int64_t)(0 - (uint64_t)left);
-  int64_t quotient = left / right;
-  return quotient - (left % right != 0 && ((left < 0) != (right < 0)));
-}
-
-static int64_t floor_mod(int64_t left, int64_t right) {
-  if (right == 0 || right == -1) return 0;
-  int64_t rest = left % right;
-  return rest != 0 && ((rest < 0) != (right < 0)) ? rest + right : rest;
-}
-
 static int64_t digit_of(const digit *d, int64_t position) {
   if (d->divisor == 0 || (d->has_size && d->size == 0)) return 0;
-  int64_t quotient = floor_div(position, d->divisor);
-  return d->has_size ? floor_mod(quotient, d->size) : quotient;
+  int64_t quotient = vil_divide(position, d->divisor);
+  return d->has_size ? vil_modulo(quotient, d->size) : quotient;
 }
 
 static uint32_t axis_count(const vil_run *run, const vil_r_axis *axis, uint32_t whole,
@@ -248,11 +235,11 @@ static void narrow(int64_t start, int64_t step, int64_t extent, int64_t *low, in
   }
   int64_t first, last;  // First j inside and first j past it.
   if (step > 0) {
-    first = -floor_div(start, step);  // ceil(−start / step)
-    last = -floor_div(start - extent, step);
+    first = -vil_divide(start, step);  // ceil(−start / step)
+    last = -vil_divide(start - extent, step);
   } else {
-    first = floor_div(start - extent, -step) + 1;
-    last = floor_div(start, -step) + 1;
+    first = vil_divide(start - extent, -step) + 1;
+    last = vil_divide(start, -step) + 1;
   }
   if (first > *low) *low = first;
   if (last < *high) *high = last;
@@ -537,17 +524,13 @@ static int32_t combine_row(moving *m, void *tile_row, uint32_t i, int64_t low, i
 // turns.
 static pthread_mutex_t set_turn = PTHREAD_MUTEX_INITIALIZER;
 
-static uint32_t smaller(uint32_t left, uint32_t right) {
-  return left < right ? left : right;
-}
-
 static int32_t run_load(vil_run *run, const vil_instruction *at, moving *m) {
   vil_tile_view tile = vil_view(run, at, VIL_D);
   prepare(m, run, &run->program->descriptors[at->x], tile.rows, tile.columns);
   if (at->op == VIL_GATHER) {
     m->index = vil_view(run, at, VIL_A);
     m->gather_dimension = at->axis;
-    m->counts[0] = smaller(m->counts[0], m->index.valid_columns ? m->index.valid_rows : 0);
+    m->counts[0] = vil_smaller(m->counts[0], m->index.valid_columns ? m->index.valid_rows : 0);
   }
   if (m->descriptor->param == VIL_NONE) {
     vil_tile_view near = vil_view(run, at, VIL_A);
@@ -566,7 +549,7 @@ static int32_t run_store(vil_run *run, const vil_instruction *at, moving *m) {
   if (at->op == VIL_SCATTER) {
     m->index = vil_view(run, at, VIL_B);
     m->gather_dimension = at->axis;
-    rows = smaller(rows, m->index.valid_columns ? m->index.valid_rows : 0);
+    rows = vil_smaller(rows, m->index.valid_columns ? m->index.valid_rows : 0);
   }
   if (m->descriptor->param == VIL_NONE) {
     vil_tile_view near = vil_view(run, at, VIL_D);

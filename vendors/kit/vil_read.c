@@ -119,6 +119,7 @@ void vil_module_free(vil_module *module) {
     free(module->programs[i].matches);
     free(module->programs[i].tile_at);
     free(module->programs[i].stage_first);
+    free(module->programs[i].chains);
   }
   free(module->programs);
   free(module->kernels);

@@ -196,7 +196,9 @@ static int32_t check_content(vil_program *program, uint32_t string_bytes, vil_re
   if (!status) status = check_instructions(program, is_symbol, reason);
   free(is_symbol);
   if (!status) status = match_blocks(program, reason);
-  return status ? status : lay_out(program, reason);
+  if (!status) status = lay_out(program, reason);
+  if (!status && !vil_find_chains(program)) status = HAL_ERROR_OUT_OF_MEMORY;
+  return status;
 }
 
 int32_t vil_read_program(vil_program *program, vil_section *part) {

@@ -5,27 +5,14 @@
 
 // ---- Valid regions ----
 
-static uint32_t smaller(uint32_t left, uint32_t right) {
-  return left < right ? left : right;
-}
-
-static uint32_t clamp(int64_t value, uint32_t limit) {
-  return value<0 ? 0 : value>(int64_t) limit ? limit : (uint32_t)value;
-}
-
-// Valid length of an elementwise result along one axis (docs/vil.md, section 1.5).
-static uint32_t broadcast_valid(uint32_t result, uint32_t sofar, uint32_t length, uint32_t valid) {
-  return smaller(sofar, length == result ? valid : valid == 1 ? result : 0);
-}
-
 static void elementwise_valid(vil_operation *o) {
   const vil_tile_view *operands[3] = {&o->a, &o->b, &o->c};
   uint32_t rows = o->d.rows, columns = o->d.columns;
   for (int k = 0; k < 3; k++) {
     if (!operands[k]->data) continue;
-    rows = broadcast_valid(o->d.rows, rows, operands[k]->rows, operands[k]->valid_rows);
-    columns =
-        broadcast_valid(o->d.columns, columns, operands[k]->columns, operands[k]->valid_columns);
+    rows = vil_broadcast_valid(o->d.rows, rows, operands[k]->rows, operands[k]->valid_rows);
+    columns = vil_broadcast_valid(o->d.columns, columns, operands[k]->columns,
+                                  operands[k]->valid_columns);
   }
   o->d.valid_rows = rows;
   o->d.valid_columns = columns;
@@ -55,13 +42,14 @@ static void run_fill(const vil_run *run, const vil_instruction *at, const vil_op
 }
 
 // Sets the valid region of the result.
-static void result_valid(const vil_run *run, const vil_instruction *at, vil_operation *o) {
+void vil_result_valid(const vil_run *run, const vil_instruction *at, vil_operation *o) {
   vil_tile_view *d = &o->d;
   uint32_t rows = d->valid_rows, columns = d->valid_columns;
   switch (at->op) {
     case VIL_FILL:
-      d->valid_rows = at->values[0] == VIL_NONE ? d->rows : clamp(o->values[0], d->rows);
-      d->valid_columns = at->values[1] == VIL_NONE ? d->columns : clamp(o->values[1], d->columns);
+      d->valid_rows = at->values[0] == VIL_NONE ? d->rows : vil_clamp(o->values[0], d->rows);
+      d->valid_columns =
+          at->values[1] == VIL_NONE ? d->columns : vil_clamp(o->values[1], d->columns);
       break;
     case VIL_IOTA:
     case VIL_RNG:
@@ -73,9 +61,10 @@ static void result_valid(const vil_run *run, const vil_instruction *at, vil_oper
       d->valid_columns = at->axis == 0 ? o->a.valid_columns : 1;
       break;
     case VIL_MMA:
-      d->valid_rows = at->flags & VIL_FLAG_INIT ? o->a.valid_rows : smaller(rows, o->a.valid_rows);
+      d->valid_rows =
+          at->flags & VIL_FLAG_INIT ? o->a.valid_rows : vil_smaller(rows, o->a.valid_rows);
       d->valid_columns =
-          at->flags & VIL_FLAG_INIT ? o->b.valid_columns : smaller(columns, o->b.valid_columns);
+          at->flags & VIL_FLAG_INIT ? o->b.valid_columns : vil_smaller(columns, o->b.valid_columns);
       break;
     case VIL_TRN:
       d->valid_rows = o->a.valid_columns;
@@ -95,9 +84,10 @@ static void result_valid(const vil_run *run, const vil_instruction *at, vil_oper
 
 static int32_t run_topk(vil_run *run, const vil_instruction *at, vil_operation *o) {
   int init = at->flags & VIL_FLAG_INIT;
-  uint32_t length = init ? 0 : smaller(o->d.valid_columns, o->c.valid_columns);
-  uint32_t rows =
-      init ? o->a.valid_rows : smaller(smaller(o->d.valid_rows, o->c.valid_rows), o->a.valid_rows);
+  uint32_t length = init ? 0 : vil_smaller(o->d.valid_columns, o->c.valid_columns);
+  uint32_t rows = init
+                      ? o->a.valid_rows
+                      : vil_smaller(vil_smaller(o->d.valid_rows, o->c.valid_rows), o->a.valid_rows);
   uint32_t after =
       length + o->a.valid_columns < o->d.columns ? length + o->a.valid_columns : o->d.columns;
   o->d.valid_rows = o->c.valid_rows = rows;
@@ -112,6 +102,16 @@ static void settle(const vil_run *run, const vil_instruction *at, vil_operation 
   if (o->a.data) vil_view_settle(run, at, VIL_A, &o->a);
   if (o->b.data) vil_view_settle(run, at, VIL_B, &o->b);
   if (o->c.data) vil_view_settle(run, at, VIL_C, &o->c);
+}
+
+// 1: the hook did the operation.
+static int asks_hook(const vil_run *run, const vil_instruction *at, vil_operation *o) {
+  const vil_hooks *hooks = run->hooks;
+  if (!hooks || !hooks->tile) return 0;
+  if (hooks->tile(hooks->context, o)) return 1;
+  if (!o->b.turned) return 0;
+  vil_view_settle(run, at, VIL_B, &o->b);
+  return hooks->tile(hooks->context, o);
 }
 
 static int32_t run_tile(vil_run *run, const vil_instruction *at) {
@@ -130,12 +130,12 @@ static int32_t run_tile(vil_run *run, const vil_instruction *at) {
     vil_view_settle(run, at, VIL_A, &o.a);
     return run_topk(run, at, &o);
   }
-  result_valid(run, at, &o);
+  vil_result_valid(run, at, &o);
   if (at->op == VIL_RED && at->function >= VIL_ARGMAX && o.d.valid_rows && o.d.valid_columns &&
       !(at->axis == 0 ? o.a.valid_rows : o.a.valid_columns)) {
     return vil_fault(run, "%s over nothing", vil_function_name(at->function));
   }
-  if (run->hooks && run->hooks->tile && run->hooks->tile(run->hooks->context, &o)) return HAL_OK;
+  if (asks_hook(run, at, &o)) return HAL_OK;
   if (run->may_share) settle(run, at, &o);
   switch (at->op) {
     case VIL_FILL:
@@ -217,6 +217,10 @@ static int32_t run_program(vil_run *run) {
   for (uint32_t at = 0; at < program->instruction_count && !status; at++) {
     const vil_instruction *instruction = &program->code[at];
     run->at = at;
+    if (program->chains[at].count && vil_run_chain(run, &program->chains[at])) {
+      at += program->chains[at].count - 1;
+      continue;
+    }
     if (run->race && (status = vil_race_step(run, instruction))) return status;
     switch (instruction->op) {
       case VIL_LOAD:

@@ -76,8 +76,6 @@ static int32_t run(kit_device *device, kit_operation *operation) {
 }
 
 static const kit_port port = {
-    .name = "acme",
-    .version = "0.1.0",
     .runtime = "Acme runtime 1.0",
     .runs_on = "host",
     .format = "vil.v1",
@@ -93,41 +91,4 @@ static const kit_port port = {
         },
 };
 
-static const hal_port_table port_table = {KIT_PORT};
-static const hal_device_table device_table = {KIT_DEVICE};
-static const hal_memory_table memory_table = {KIT_MEMORY};
-static const hal_transfer_table transfer_table = {KIT_TRANSFER};
-static const hal_stream_table stream_table = {KIT_STREAM};
-static const hal_event_table event_table = {KIT_EVENT};
-static const hal_module_table module_table = {KIT_MODULE};
-static const hal_launch_table launch_table = {KIT_LAUNCH};
-static const hal_operator_table operator_table = {.size = sizeof(operator_table)};
-static const hal_graph_table graph_table = {.size = sizeof(graph_table)};
-static const hal_collective_table collective_table = {.size = sizeof(collective_table)};
-static const hal_profile_table profile_table = {KIT_PROFILE};
-
-static const hal_port_root root = {
-    .size = sizeof(root),
-    .abi_major = HAL_ABI_MAJOR,
-    .abi_minor = HAL_ABI_MINOR,
-    .name = "acme",
-    .vendor = "Acme Chips",
-    .version = "0.1.0",
-    .build_id = "",
-    .port = &port_table,
-    .device = &device_table,
-    .memory = &memory_table,
-    .transfer = &transfer_table,
-    .stream = &stream_table,
-    .event = &event_table,
-    .module = &module_table,
-    .launch = &launch_table,
-    .operators = &operator_table,
-    .graph = &graph_table,
-    .collective = &collective_table,
-    .profile = &profile_table,
-};
-
-int32_t hal_port_entry(uint32_t host_major, uint32_t host_minor, const hal_port_root **out_root) {
-  return kit_entry(&port, &root, host_major, host_minor, out_root);
-}
+KIT_ENTRY(port, .name = "acme", .vendor = "Acme Chips", .version = "0.1.0", .build_id = "");

@@ -138,7 +138,10 @@ def binary(language: Dialect, function: str, a: str, b: str, dtype: DType) -> st
     if function in _WRAPPING or function == "div":
         sign = _WRAPPING.get(function, "/")
         return narrow(f"({a} {sign} {b})", dtype, wide=wide)
-    return narrow(language.call(function, a, b), dtype)
+    text = language.call(function, a, b)
+    if function == "fmod":  # Some libraries give back a small divisor where nothing is left.
+        text = f"hal_left_{kind}({text}, {a}, {b})"
+    return narrow(text, dtype)
 
 
 def _integer_binary(function: str, a: str, b: str, dtype: DType) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hal.codegen.dialect.access import Access
 from hal.codegen.dialect.elements import binary, cast, unary
 from hal.codegen.dialect.folds import Fold
+from hal.codegen.dialect.language import Dialect
 from hal.codegen.dialect.scope import Scope
 from hal.dtypes import DType
 from hal.vil.model import Instruction, TileRef
@@ -46,6 +47,12 @@ class Member:
     fill: str = "0"
     fold: Fold | None = None
     result: str = ""
+
+
+def stop_together(language: Dialect) -> list[str]:
+    """Ends an instance in which a lane met a fault: all lanes look before any goes on."""
+    look = f"{{ const i32 stop = hal_bad; {language.barrier}; if (stop) return; }}"
+    return [look]
 
 
 class Group:
@@ -190,6 +197,8 @@ class Group:
                 )
                 self._row("begin", "end", kept, accesses, folds)
         scope.add(f"{scope.language.barrier};")
+        if any(member.access.faults for member in accesses if member.access is not None):
+            scope.add(*stop_together(scope.language))
 
     def _row(
         self,
@@ -257,7 +266,7 @@ class Group:
         code = member.position * 256 + UNDEFINED
         assert member.access is not None
         if self.scope.language.is_group:
-            return f"{{ hal_state[0] = {code} + 1; {member.access.name}_on = 0; }}"
+            return f"{{ hal_state[0] = {code} + 1; hal_bad = 1; break; }}"
         if self._lock:
             return f"{{ hal_unlock({self._lock}); return {code} + 1; }}"
         return f"return {code} + 1;"

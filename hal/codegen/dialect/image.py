@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from hal.codegen.dialect.language import Dialect
-from hal.codegen.dialect.source import render
+from hal.codegen.dialect.source import written
 from hal.hcd import Hcd
 from hal.vil.binary_writer import encode_envelope
 from hal.vil.module import Module
@@ -23,11 +23,12 @@ def image(module: Module, hcd: Hcd) -> bytes:
         HcdError: the chip has no dialect, or its dialect cannot say a program.
     """
     name = f"source.{Dialect.of(hcd).id}"
-    return encode_envelope(module.kernels, name, payload(module, render(module, hcd)))
+    plan, text = written(module, hcd)
+    return encode_envelope(plan.kernels, name, payload(plan, text))
 
 
-def payload(module: Module, source: str) -> bytes:
-    """Plan and source as one block (docs/vil.md, section 4.5)."""
+def payload(module: Module | bytes, source: str) -> bytes:
+    """Plan, as a module or its bytes, and source as one block (docs/vil.md, section 4.5)."""
     plan, text = bytes(module), source.encode()
     start = struct.calcsize(_HEAD)
     behind = start + len(plan) + -len(plan) % 8

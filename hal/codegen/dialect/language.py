@@ -12,10 +12,14 @@ from hal.dtypes import DType
 from hal.errors import HcdError
 from hal.hcd import Hcd
 
-__all__ = ["Dialect", "Instr"]
+__all__ = ["GROUP_BYTES", "Dialect", "Instr"]
+
+GROUP_BYTES = 64
+"""Near memory that the text of a group takes for itself: what its lanes tell each other."""
 
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "bool": "u8"}
 _NEEDED = ("u8", "u16", "u32", "u64", "i32", "i64", "f32")
+UNLIMITED = 2**62
 _HOLES = re.compile(r"\{(\w+)\}")
 
 
@@ -61,6 +65,7 @@ class Dialect:
     Attributes:
         entry: `range`: a function runs instances one after another on the calling thread.
             `group`: a launch of the language runs one group of lanes per instance.
+        near_bytes: What the tiles of an instance may take of the chip's near memory.
     """
 
     id: str
@@ -79,7 +84,9 @@ class Dialect:
     atomics: Mapping[str, str]
     reduction: str = ""
     independent: str = ""
+    near_block: str = ""
     instructions: tuple[Instr, ...] = ()
+    near_bytes: int = UNLIMITED
     source: str = field(default="", compare=False)
 
     @staticmethod
@@ -165,6 +172,13 @@ def _read(hcd: Hcd) -> Dialect:
         atomics=data.get("atomics", {}),
         reduction=data.get("reduction", ""),
         independent=data.get("independent", ""),
+        near_block=data.get("near_block", ""),
         instructions=instructions,
+        near_bytes=_near_bytes(hcd) if data.get("entry", "group") == "group" else UNLIMITED,
         source=hcd.name,
     )
+
+
+def _near_bytes(hcd: Hcd) -> int:
+    memory = hcd.get("kernels.vil.spaces.near.memory", "")
+    return max(0, int(hcd.get(f"memory.{memory}.capacity_bytes", UNLIMITED)) - GROUP_BYTES)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from hal.codegen.dialect import whole
 from hal.codegen.dialect.access import Access
+from hal.codegen.dialect.arena import Arena, arrange
 from hal.codegen.dialect.elements import cast, constant
 from hal.codegen.dialect.flow import Flow
 from hal.codegen.dialect.folds import Fold
@@ -41,8 +42,11 @@ class Body:
     """The statements of a program and what they need.
 
     Attributes:
-        scope: Text, expressions, memory of tiles.
+        scope: Text, expressions, the tiles that need memory.
+        arena: Where those tiles lie.
     """
+
+    arena: Arena
 
     def __init__(self, language: Dialect, program: Program, classes: dict[str, str]) -> None:
         self.language = language
@@ -51,7 +55,8 @@ class Body:
         self.flow = Flow(program)
         self.scope = Scope(language, program)
         self.group: Group | None = None
-        self.last = 0
+        self.first = self.last = 0
+        self.sections: list[tuple[int, int]] = []
 
     def write(self) -> None:
         """Writes every instruction."""
@@ -60,6 +65,7 @@ class Body:
             for position, item in enumerate(self.program.instructions):
                 self._instruction(position, item, stack)
         self._flush()
+        self.arena = arrange(self.language, self.program, self.flow, self.sections, self.scope.held)
 
     def _instruction(self, position: int, item: Instruction, stack: list[ExitStack]) -> None:
         if item.op in ("loop", "if"):
@@ -74,12 +80,14 @@ class Body:
             stack.pop().close()
         elif item.op == "sreg":
             self._register(item)
+            self.sections.append((position, position))
         elif item.op in _POINTWISE or (item.op == "red" and item.axis == 1 and _is_fold(item)):
             self._pointwise(position, item)
         else:
             self._flush()
             self._comment(item)
             self._whole(position, item)
+            self.sections.append((position, position))
 
     def _comment(self, item: Instruction) -> None:
         line = f" (line {item.line})" if item.line else ""
@@ -132,6 +140,7 @@ class Body:
         group, self.group = self.group, None
         if group is not None:
             group.write(self.flow.live_after[self.last])
+            self.sections.append((self.first, self.last))
 
     def _pointwise(self, position: int, item: Instruction) -> None:
         scope = self.scope
@@ -156,6 +165,7 @@ class Body:
         if group is None:
             self._flush()
             self.group = group = Group(scope, shape, region)
+            self.first = position
         self._comment(item)
         self._operands(group, member)
         if item.op == "red":
@@ -305,7 +315,7 @@ class Body:
         assert item.a is not None and item.d is not None
         tiles = self.program.tiles
         source, target = tiles[item.a.tile].dtype, tiles[item.d.tile].dtype
-        name = self.scope.fresh("f")
+        name = self.scope.fresh("fold")
         member.fold = Fold(self.language, item.function, source, target, name)
 
     # --- whole tiles ----------------------------------------------------------------------------
@@ -339,7 +349,7 @@ class Body:
     def _nothing(self, position: int) -> str:
         code = position * 256 + NOTHING
         if self.language.is_group:
-            return f"hal_state[0] = {code} + 1;"
+            return f"{{ hal_state[0] = {code} + 1; return; }}"
         return f"return {code} + 1;"
 
 

@@ -20,7 +20,6 @@ _FUNCTIONS = {
     "min": "hal_least",
     "max": "hal_most",
 }
-_ALIGNMENT = 64
 
 
 class Scope:
@@ -28,6 +27,9 @@ class Scope:
 
     Valid regions are pairs of names: an integer literal, or a constant of the source. Two regions
     with the same names are the same; that is what decides which operations share a loop.
+
+    Attributes:
+        held: Tiles that are in memory at some time.
     """
 
     def __init__(self, language: Dialect, program: Program) -> None:
@@ -36,8 +38,7 @@ class Scope:
         self.lines: list[str] = []
         self.level = 1
         self.expressions: dict[Expr, str] = {}
-        self.arena: dict[int, int] = {}
-        self.arena_bytes = 0
+        self.held: set[int] = set()
         self._count = 0
         self._known: list[dict[str, str]] = [{}]
         self._bounds: dict[str, int] = {}
@@ -234,13 +235,10 @@ class Scope:
     # --- tiles -------------------------------------------------------------------------------
 
     def pointer(self, reference: TileRef) -> str:
-        """The first element of a tile's stage; the tile gets memory of its own."""
+        """The first element of a tile's stage; the tile gets memory (hal.codegen.dialect.arena)."""
         index = reference.tile
         tile = self.program.tiles[index]
-        if index not in self.arena:
-            self.arena[index] = self.arena_bytes
-            size = tile.rows * tile.columns * tile.dtype.bytes * tile.stages
-            self.arena_bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self.held.add(index)
         if tile.stages == 1:
             return f"t{index}"
         at = self.stage(reference)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hal.codegen.dialect.arena import Block
+from hal.codegen.dialect.far import FAR, with_far_memory
 from hal.codegen.dialect.flow import buffer_classes
+from hal.codegen.dialect.group import stop_together
 from hal.codegen.dialect.language import Dialect
 from hal.codegen.dialect.program import Body, write_body
 from hal.codegen.dialect.support import needed
@@ -12,7 +15,7 @@ from hal.hcd import Hcd
 from hal.vil.model import Param, Program
 from hal.vil.module import Module
 
-__all__ = ["entry_name", "render"]
+__all__ = ["entry_name", "render", "written"]
 
 _TYPES = ("u8", "u16", "u32", "u64", "i8", "i32", "i64", "f32", "f64")
 _BOUND = "typedef struct { u8 *data; u64 bytes; u64 scalar; } hal_bound;"
@@ -24,18 +27,34 @@ def entry_name(program: Program) -> str:
 
 
 def render(module: Module, hcd: Hcd) -> str:
-    """The source of a module's programs in the chip's own language.
+    """The source of a module's programs in the chip's own language; see `written`."""
+    return written(module, hcd)[1]
+
+
+def written(module: Module, hcd: Hcd) -> tuple[Module, str]:
+    """The source of a module's programs in the chip's own language, and the plan it goes with.
 
     Args:
         module: A valid module of flat programs.
         hcd: A chip with `kernels.dialect`.
 
+    Returns:
+        The module, in which programs whose tiles do not fit near memory get a workspace for the
+        rest; and the text.
+
     Raises:
-        HcdError: the dialect lacks a word that a program needs, or a program is explicit.
+        HcdError: the dialect lacks a word that a program needs, a program is explicit, or its tiles
+            do not fit and its plan does not say how many instances run.
     """
     language = Dialect.of(hcd)
-    parts = [_program(language, module, program) for program in module.programs]
-    body = "\n".join(parts)
+    bodies = [_body(language, module, program) for program in module.programs]
+    far = {body.program.name: body.arena.far_bytes for body in bodies if body.arena.far}
+    plan = with_far_memory(module, far, language) if far else module
+    write = _group if language.is_group else _range
+    body = "\n".join(
+        write(language, program, each, len(set(each.classes.values())) == len(each.classes))
+        for program, each in zip(plan.programs, bodies, strict=True)
+    )
     head = [
         f"// {language.language}; written from VIL. The instructions stand in comments.",
         language.prologue.rstrip(),
@@ -43,14 +62,14 @@ def render(module: Module, hcd: Hcd) -> str:
     ]
     if not language.is_group:
         head += [_BOUND, "static u32 hal_word;"]
-    return "\n".join([*head, needed(language, body), body]) + "\n"
+    return plan, "\n".join([*head, needed(language, body), body]) + "\n"
 
 
 def _typedefs(language: Dialect) -> list[str]:
     return [f"typedef {language.types[name]} {name};" for name in _TYPES if name in language.types]
 
 
-def _program(language: Dialect, module: Module, program: Program) -> str:
+def _body(language: Dialect, module: Module, program: Program) -> Body:
     if program.profile != "flat":
         raise HcdError(
             f"program {program.name} is explicit; sources are written from flat programs",
@@ -62,10 +81,7 @@ def _program(language: Dialect, module: Module, program: Program) -> str:
             f"program {program.name} uses f64, which kernels.dialect.types does not have",
             call=language.source,
         )
-    classes = buffer_classes(module, program)
-    body = write_body(language, program, classes)
-    write = _group if language.is_group else _range
-    return write(language, program, body, len(set(classes.values())) == len(classes))
+    return write_body(language, program, buffer_classes(module, program))
 
 
 def _values(body: Body) -> list[str]:
@@ -120,11 +136,9 @@ def _range(language: Dialect, program: Program, body: Body, alone: bool) -> str:
             lines.append(f"const i64 n_{param.name} = {size};")
     lines += [f"const i64 g{axis} = (i64)grid[{axis}];" for axis in range(3)]
     lines += _values(body)
-    for index, offset in body.scope.arena.items():
-        kind = language.stored(program.tiles[index].dtype)
-        lines.append(f"{kind} *t{index} = ({kind} *)(tile_memory + {offset});")
+    lines += _pointers(language, program, "", "tile_memory", body.arena.near)
     text = [
-        f"{language.kernel} const u64 {name}_bytes = {body.scope.arena_bytes};",
+        f"{language.kernel} const u64 {name}_bytes = {body.arena.near_bytes};",
         f"{language.kernel} i64 {name}(const hal_bound *bound, const u64 *grid,",
         "    u64 first, u64 count, u8 *tile_memory) {",
         *("  " + line for line in lines),
@@ -138,6 +152,32 @@ def _range(language: Dialect, program: Program, body: Body, alone: bool) -> str:
         "}",
     ]
     return "\n".join(text)
+
+
+def _pointers(
+    language: Dialect, program: Program, space: str, base: str, blocks: list[Block]
+) -> list[str]:
+    """A pointer for each tile of some blocks of bytes."""
+    lines: list[str] = []
+    for block in blocks:
+        kind = f"{space}{language.stored(program.tiles[block.tile].dtype)}"
+        at = f"({kind} *)({base} + {block.offset})"
+        lines += [f"{kind} *t{tile} = {at};" for tile in block.tiles]
+    return lines
+
+
+def _tiles(language: Dialect, program: Program, body: Body) -> list[str]:
+    """The tiles in the near memory of a group."""
+    space, lines = language.space("near"), []
+    if language.near_block:
+        found = _pointers(language, program, space, "hal_tiles", body.arena.near)
+        return [f"{language.near_block};", *found] if found else []
+    for block in body.arena.near:
+        dtype = program.tiles[block.tile].dtype
+        kind = f"{space}{language.stored(dtype)}"
+        lines.append(f"{kind} t{block.tile}[{block.bytes // dtype.bytes}];")
+        lines += [f"{kind} *t{tile} = t{block.tile};" for tile in block.tiles[1:]]
+    return lines
 
 
 def _group(language: Dialect, program: Program, body: Body, alone: bool) -> str:
@@ -159,16 +199,25 @@ def _group(language: Dialect, program: Program, body: Body, alone: bool) -> str:
             start = f"({kind})(b_{param.name} + o_{param.name})"
             lines.append(f"{kind}{restrict}p_{param.name} = {start};")
     formals += ["i64 g0", "i64 g1", "i64 g2", f"{space}i32 *hal_state"]
-    for index in body.scope.arena:
-        tile = program.tiles[index]
-        size = tile.rows * tile.columns * tile.stages
-        lines.append(f"{language.space('near')}{language.stored(tile.dtype)} t{index}[{size}];")
+    lines += _tiles(language, program, body)
     ids = language.ids
     names = ("program_x", "program_y", "program_z")
     lines += [f"const i64 s{axis} = (i64){ids[name]};" for axis, name in enumerate(names)]
+    if body.arena.far:
+        start = f"p_{FAR} + ((s2 * g1 + s1) * g0 + s0) * {body.arena.far_bytes}"
+        lines.append(f"{space}u8 *hal_far_tiles = {start};")
+        lines += _pointers(language, program, space, "hal_far_tiles", body.arena.far)
+    lines += [
+        f"{language.space('near')}i32 hal_bad;",
+        f"if ({ids['lane']} == 0) hal_bad = hal_state[0];",
+        f"{language.barrier};",
+        *stop_together(language),  # A kernel before this one met a fault.
+    ]
     lines += [*_values(body), *_state(program)]
+    name = entry_name(program)
     text = [
-        f"{language.kernel} void {entry_name(program)}({', '.join(formals)}) {{",
+        *([f"enum {{ {name}_bytes = {body.arena.near_bytes} }};"] if language.near_block else []),
+        f"{language.kernel} void {name}({', '.join(formals)}) {{",
         *("  " + line for line in lines),
         *body.scope.lines,
         "}",

@@ -132,6 +132,8 @@ f32 hal_max_f32(f32 a, f32 b) { const f32 r = a > b ? a : b; return a != a ? a :
 f32 hal_min_f32(f32 a, f32 b) { const f32 r = a < b ? a : b; return a != a ? a : r; }
 f64 hal_max_f64(f64 a, f64 b) { const f64 r = a > b ? a : b; return a != a ? a : r; }
 f64 hal_min_f64(f64 a, f64 b) { const f64 r = a < b ? a : b; return a != a ? a : r; }
+f32 hal_left_f32(f32 r, f32 a, f32 b) { return r == b || r == -b ? a * 0 : r; }
+f64 hal_left_f64(f64 r, f64 a, f64 b) { return r == b || r == -b ? a * 0 : r; }
 f32 hal_f32_of_bf16(u16 x) { return hal_f32_of_bits((u32)x << 16); }
 u16 hal_bf16_of_f32(f32 x) {
   const u32 b = hal_bits_f32(x);

@@ -10,7 +10,8 @@ import numpy as np
 from plan import Step, results, steps
 
 import hal.hcd
-from hal.codegen.dialect import entry_name, render
+from hal.codegen.dialect import entry_name
+from hal.codegen.dialect.source import written
 from hal.vil import Module, VilRefused
 
 LANES = 8
@@ -75,7 +76,8 @@ class Runtime:
         self, module: Module, kernel: str, arguments: dict[str, Any], hcd: Any = None
     ) -> tuple[str, dict[str, Any]]:
         """Status and written buffers of one launch."""
-        program = self.build(render(module, hcd or hal.hcd.load("hal/opencl")))
+        module, source = written(module, hcd or hal.hcd.load("hal/opencl"))
+        program = self.build(source)
         try:
             memory, plan = steps(module, kernel, arguments)
             for step in plan:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hosted import Compiler
+from hosted import FLAGS, Compiler
 from vil_words import array, same
 
 import hal.hcd
@@ -166,6 +167,22 @@ def test_sums_products_and_turned_tiles_of_small_integers_agree(
         check(compiler, cpu, Case(module, f"k{number}", arguments, True))
 
 
+@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.f64, dtypes.bf16], ids=str)
+def test_a_library_that_gives_the_divisor_back_leaves_nothing(tmp_path: Path, dtype: DType) -> None:
+    file = tmp_path / "careless.hcd.yaml"
+    file.write_text(
+        'hcd_version: "1.0"\nextends: hal/cpu\nkernels: {dialect: {math: {fmod: careless_fmod}}}\n',
+        encoding="utf-8",
+    )
+    careless = "-Dcareless_fmod(a,b)=(fmod(a,b)==0?(b):fmod(a,b))"
+    compiler, chip = Compiler(tmp_path, *FLAGS, careless), hal.hcd.load(file)
+    module = elementwise("bin", "fmod", [dtype, dtype], dtype)
+    x = np.array([[6, -6, 7, 3e-39, -3e-39, 0, 5, np.inf]]).astype(dtype.numpy)
+    y = np.array([[3, 3, 3, 3e-39, 3e-39, -2, np.inf, 2]]).astype(dtype.numpy)
+    arguments = {"M": 1, "N": 8, "X0": x, "X1": y, "Y": np.zeros_like(x)}
+    check(compiler, chip, Case(module, "main", arguments, True))
+
+
 def test_an_element_beyond_its_buffer_is_a_fault(compiler: Compiler, cpu: hal.hcd.Hcd) -> None:
     text = hal.vil.print_module(elementwise("un", "neg", [dtypes.f32], dtypes.f32))
     broken = hal.vil.parse(text.replace("bytes 4 * M * N", "bytes 0"))
@@ -182,3 +199,31 @@ def test_a_chain_of_elementwise_operations_is_one_loop_without_memory(cpu: hal.h
 def test_a_chip_without_a_dialect_says_so() -> None:
     with pytest.raises(HcdError, match=r"declares no kernels\.dialect"):
         render(recipes.multiply_add(dtypes.f32), hal.hcd.load("sim/npu-small"))
+
+
+def test_no_name_in_a_long_text_is_a_type(compiler: Compiler, cpu: hal.hcd.Hcd) -> None:
+    steps = "un.neg x, x\n  red.add y, x axis=cols\n  bin.add x, x, y\n  " * 24
+    text = f"""vil 1.0
+kernel chain {{
+  arg a: f32 read bytes 64
+  arg out: f32 write bytes 64
+  launch chain grid(1) (a, out)
+}}
+program chain flat {{
+  param a: f32 read
+  param out: f32 write
+  tile x: f32[1, 16] near @0
+  tile y: f32[1, 1] near @64
+  desc from_a = a {{
+    column limit 16 digits (_, 1)
+    dim 16 stride 1 base 0, c0 * 1
+  }}
+  desc to_out = out {{
+    column limit 16 digits (_, 1)
+    dim 16 stride 1 base 0, c0 * 1
+  }}
+  load x, from_a
+  {steps}store to_out, x
+}}
+"""
+    compiler.load(render(hal.vil.parse(text), cpu))

@@ -46,6 +46,15 @@ def test_generated_programs_agree_with_the_evaluator(
     check_with(runtime.run, chip, generate(Choices(seed), Limits.of(chip), steps=16))
 
 
+@pytest.mark.parametrize("seed", SEEDS[:3])
+@pytest.mark.parametrize("local_bytes", [0, 2048])
+def test_programs_agree_where_most_tiles_lie_in_global_memory(
+    runtime: Runtime, chip: hal.hcd.Hcd, seed: int, local_bytes: int
+) -> None:
+    small = chip.overlay({"memory.local.capacity_bytes": 64 + local_bytes})
+    check_with(runtime.run, small, generate(Choices(seed), Limits.of(small), steps=16))
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_sums_products_and_scattered_rows_of_small_integers_agree(
     runtime: Runtime, chip: hal.hcd.Hcd, dtype: DType

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from row_programs import check, kernel_of, lowering_of
 
+import hal
 import hal.ops
 from hal import dtypes
 from hal.codegen import attention
@@ -142,6 +144,20 @@ def test_it_is_found_after_the_passes_too(text: str) -> None:
     kernel = kernel_of(text)
     after = run_passes(kernel)
     after = inline_lets(after)
+    found = find_attention(after, after.assigns)
+    assert found is not None
+    assert len(found.originals) == len(after.assigns)
+
+
+def test_a_batch_of_one_from_python_is_one_program() -> None:
+    shape = (1, 2, 24, 8)
+
+    @hal.kernel
+    def attention(q, k, v):  # type: ignore[no-untyped-def]
+        return hal.attention(q, k, v)
+
+    traced = attention.trace(*(np.zeros(shape, np.float32) for _ in range(3))).kernel
+    after = inline_lets(run_passes(traced))
     found = find_attention(after, after.assigns)
     assert found is not None
     assert len(found.originals) == len(after.assigns)

@@ -95,6 +95,25 @@ def test_lets_stand_where_they_are_used() -> None:
     assert operations(found) == ["Y[i] = X[i] + X[i]"]
 
 
+UNITS = """
+input: f32[1,M,N] X, f32[M,1] Z, f32[1,1] W
+output: f32[1,M,N] Y
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Y[b,i,j] = X[0,i,j]", "Y[b, i, j] = X[b, i, j]"),
+        ("Y[b,i,j] = X[b,i,j] - Z[i,0]", "Y[b, i, j] = X[b, i, j] - Z[i, b]"),
+        ("Y[b,i,j] = W[0,0]", "Y[b, i, j] = W[b, 0]"),
+        ("Y[0,i,j] = X[0,i,j]", "Y[0, i, j] = X[0, i, j]"),
+    ],
+)
+def test_an_axis_of_length_1_is_read_at_the_targets_index(before: str, after: str) -> None:
+    assert operations(canonicalise(small(UNITS, before))) == [after]
+
+
 def test_it_is_idempotent() -> None:
     before = small(ARRAYS, "Y[i,j] = a * (X[i + 1 - 1, j] * (2 * 0.25)) / 4 + max(X[i,j], 0)")
     once = canonicalise(before)

@@ -66,6 +66,18 @@ static int32_t answer(int32_t status, const char *text) {
   return status;
 }
 
+// Whether the caller's struct, which may be older, reaches to the end of a field.
+#define HAS(given, field) \
+  ((given)->size >= (uint64_t)((const char *)(&(given)->field + 1) - (const char *)(given)))
+
+// Takes over a caller's struct as far as it goes; what an older caller lacks is zero.
+static void read_struct(void *own, uint64_t own_bytes, const void *given) {
+  uint64_t size;
+  memcpy(&size, given, sizeof(size));
+  memset(own, 0, own_bytes);
+  memcpy(own, given, size < own_bytes ? size : own_bytes);
+}
+
 // Every refusal of a handle, for short.
 static int32_t stale(void) {
   return answer(HAL_ERROR_INVALID_HANDLE, "stale handle");
@@ -257,7 +269,7 @@ static int32_t port_init(const hal_host *given) {
   if (given->options != NULL && strstr(given->options, "refuse=1") != NULL) {
     return answer(HAL_ERROR_NOT_FOUND, "no chip here");
   }
-  host = *given;
+  read_struct(&host, sizeof(host), given);
   is_started = 1;
   if (host.log != NULL) host.log(host.user, HAL_LOG_INFO, "fake port started");
   return HAL_OK;
@@ -289,7 +301,7 @@ static int32_t port_device_count(uint32_t *out_count) {
 
 static int32_t port_last_error(hal_error *out_error) {
   const uint64_t size = out_error->size;
-  *out_error = last;
+  memcpy(out_error, &last, size < sizeof(last) ? size : sizeof(last));
   out_error->size = size;
   return HAL_OK;
 }
@@ -362,8 +374,8 @@ static int32_t memory_info(hal_memory memory, hal_memory_facts *out_info) {
   const object *one = find(memory, MEMORY);
   if (one != NULL) {
     out_info->bytes = one->length;
-    out_info->alignment_bytes = 16;
-    out_info->device = one->owner;
+    if (HAS(out_info, alignment_bytes)) out_info->alignment_bytes = 16;
+    if (HAS(out_info, device)) out_info->device = one->owner;
   }
   pthread_mutex_unlock(&lock);
   return one == NULL ? stale() : HAL_OK;
@@ -396,7 +408,8 @@ static int32_t memory_host_free(hal_device device, void *pointer) {
 }
 
 static int32_t enqueue_copy(object *stream, const hal_copy_desc *desc) {
-  operation op = {.kind = COPY, .copy = *desc};
+  operation op = {.kind = COPY};
+  read_struct(&op.copy, sizeof(op.copy), desc);
   int32_t status = HAL_OK;
   if (desc->kind != HAL_COPY_HOST_TO_DEVICE) status = check_range(&desc->source, stream->device);
   if (status == HAL_OK && desc->kind != HAL_COPY_DEVICE_TO_HOST) {
