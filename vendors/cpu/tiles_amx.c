@@ -21,6 +21,12 @@ typedef struct tile_config {
   uint8_t rows[16];
 } tile_config;
 
+// GCC's intrinsics name eight bytes of the configuration and none of the operands as read (GCC 12,
+// amxtileintrin.h): without this the stores before them may go.
+static void finish_stores(const void *read) {
+  __asm__ volatile("" : : "r"(read) : "memory");
+}
+
 // All eight registers at their full size.
 static void configure(void) {
   tile_config config = {.palette = 1};
@@ -28,6 +34,7 @@ static void configure(void) {
     config.column_bytes[t] = 64;
     config.rows[t] = 16;
   }
+  finish_stores(&config);
   _tile_loadconfig(&config);
 }
 
@@ -40,6 +47,7 @@ static void clear_sums(void) {
 }
 
 static void load_operands(const uint8_t *left, const uint8_t *right) {
+  finish_stores(left);
   _tile_loadd(4, left, CPU_ROW_BYTES);
   _tile_loadd(5, left + (size_t)16 * CPU_ROW_BYTES, CPU_ROW_BYTES);
   _tile_loadd(6, right, DOT_COLUMNS * 4);
