@@ -124,7 +124,7 @@ compute:
 def forecast(array: Array, fill: int, shapes: Sequence[tuple[int, int, int]]) -> list[Ours]:
     """The fastest program of each shape, of all tiles of the ready-made product."""
     from hal import dtypes
-    from hal.testing.schedule import Forecaster
+    from hal.forecast import Forecaster
     from hal.vil.recipes import matmul
 
     best = [Ours(float("inf"), float("inf"))] * len(shapes)
@@ -132,7 +132,7 @@ def forecast(array: Array, fill: int, shapes: Sequence[tuple[int, int, int]]) ->
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "array.hcd.yaml"
         file.write_text(description(array, fill), encoding="utf-8")
-        with Forecaster("sim", hcd=str(file)) as chip:
+        with Forecaster(str(file)) as chip:
             for tile in product(lengths, repeat=3):
                 module = matmul(
                     dtypes.bf16, dtypes.bf16, dtypes.f32, tile=tile, spaces=("near", "near", "acc")

@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.schedule_programs import Case
 from hal import hcd
-from hal.testing.schedule import Forecaster
+from hal.forecast import Forecaster
 
 __all__ = ["chip_text", "fit", "forecast_ns", "names_of_costs"]
 
@@ -101,7 +101,7 @@ def chip_text(costs: Mapping[str, float], burst_bytes: int = 16) -> str:
 
 def forecast_ns(cases: Sequence[Case], text: str) -> np.ndarray[Any, Any]:
     """The list schedule's time of each program on a described chip."""
-    with Forecaster(hcd_text=text) as chip:
+    with Forecaster(hcd.from_flat(text)) as chip:
         return np.array([chip.launch(case.image, case.arguments).time_ns for case in cases])
 
 

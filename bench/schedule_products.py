@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from hal.errors import UsageError
-from hal.testing.schedule import Forecaster, Kernel
+from hal.forecast import Forecaster, Kernel
 
 __all__ = ["SHAPES", "best_ns", "closed_form_ns", "pipelined", "ratios"]
 
@@ -104,7 +104,7 @@ def _end(tile: tuple[int, int, int, int]) -> int:
 def best_ns(hcd: str, shapes: Sequence[tuple[int, int, int]] = SHAPES) -> list[float]:
     """The shortest forecast of all candidates, for each shape."""
     best = [float("inf")] * len(shapes)
-    with Forecaster(hcd=hcd) as chip:
+    with Forecaster(hcd) as chip:
         for kernel in _kernels(chip):
             for index, (m, n, k) in enumerate(shapes):
                 forecast = kernel.forecast([m, n, k, 2 * m * k, 2 * k * n, 2 * m * n])

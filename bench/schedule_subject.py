@@ -155,7 +155,7 @@ def product_figures() -> Iterator[Figure]:
 def forecast_figure(case: Case) -> Figure:
     """How long one forecast takes."""
     from bench.measure import per_call
-    from hal.testing.schedule import Forecaster
+    from hal.forecast import Forecaster
 
     chip = Forecaster()
     kernel = chip.kernel(case.image)

@@ -25,7 +25,7 @@ FLOORS = {
     3: {"port", "chip", "memory", "event", "signature", "launch", "graph", "stream", "array"}
     | {"module", "profile", "collective", "device", "loading", "library"},
     4: {"ir", "vil", "ops", "sim"},
-    5: {"dsl", "codegen", "tune", "trace", "testing", "parallel", "measure"},
+    5: {"forecast", "dsl", "codegen", "tune", "trace", "testing", "parallel", "measure"},
     6: {"certify", "convert", "migrate", "portkit", "cli"},
 }
 FLOOR = {module: floor for floor, modules in FLOORS.items() for module in modules}
@@ -146,6 +146,18 @@ def test_a_module_imports_only_from_floors_that_it_stands_on() -> None:
             if below not in STANDS_ON[floor]:
                 wrong.append(f"{shown(path, line)}: floor {floor} imports {imported or 'hal'}")
     assert wrong == []
+
+
+def test_what_compiles_and_tunes_needs_nothing_of_the_tools_for_tests() -> None:
+    product = FLOORS[5] - {"testing"}
+    users = [
+        shown(path, line)
+        for path, module in python_of_hal()
+        if module in product
+        for line, imported in hal_imports(path)
+        if imported == "testing"
+    ]
+    assert users == []
 
 
 def test_no_modules_of_hal_import_each_other_in_a_circle() -> None:

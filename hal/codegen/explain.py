@@ -300,11 +300,11 @@ def _forecast(
         return Forecast(None, "no chip was named")
     if missing:
         return Forecast(None, f"the size of {', '.join(missing)} is not known")
-    from hal.testing.schedule import Forecaster
+    from hal.forecast import Forecaster
 
     try:
         arguments = _arguments(made.module, made.kernel_name, kernel, sizes)
-        with Forecaster(hcd_text=chip.flat().decode()) as simulated:
+        with Forecaster(chip) as simulated:
             image = encode(made.module)
             found = simulated.kernel(image, made.kernel_name).forecast(arguments)
     except HalError as error:

@@ -15,6 +15,7 @@ from hal import _paths
 from hal.errors import UsageError
 
 __all__ = [
+    "DEFAULT_PORT",
     "GROUP",
     "PATH_ENV",
     "Candidate",
@@ -24,6 +25,9 @@ __all__ = [
     "namesakes",
     "parse_spec",
 ]
+
+DEFAULT_PORT = "sim"
+"""The simulated chip: it forecasts, and it is certified when no port is named."""
 
 GROUP = "hal.ports"
 """Entry-point group in which packages announce ports (docs/decisions/0001)."""

@@ -12,10 +12,7 @@ from hal.testing.session import Target
 if TYPE_CHECKING:
     from hal.hcd import Hcd
 
-__all__ = ["DEFAULT_PORT", "describe", "find"]
-
-DEFAULT_PORT = "sim"
-"""What is certified when no port is named: the simulated chip."""
+__all__ = ["describe", "find"]
 
 
 def find(spec: str = "", *, hcd: str = "") -> Target:
@@ -30,7 +27,7 @@ def find(spec: str = "", *, hcd: str = "") -> Target:
         HcdError: the HCD is wrong.
     """
     from hal.port.description import flat_text, load_description
-    from hal.port.discovery import all_candidates, candidates, parse_spec
+    from hal.port.discovery import DEFAULT_PORT, all_candidates, candidates, parse_spec
 
     wish = parse_spec(spec or DEFAULT_PORT)
     if hcd:

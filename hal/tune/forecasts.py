@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Self
 
 from hal.errors import HalError
+from hal.forecast import Forecaster
 from hal.hcd import Hcd
-from hal.testing.schedule import Forecaster
 from hal.vil import Module
 from hal.vil.expressions import evaluate
 
@@ -23,9 +23,9 @@ class Forecasts:
         """Opens the forecaster.
 
         Raises:
-            PortRefused: the chip's description lacks what timing needs.
+            PortLoadError: the chip's description lacks what timing needs.
         """
-        self._chip = Forecaster(hcd_text=hcd.flat().decode())
+        self._chip = Forecaster(hcd)
 
     def __enter__(self) -> Self:
         return self

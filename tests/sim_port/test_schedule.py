@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from hal import dtypes
-from hal.errors import UsageError
-from hal.testing.schedule import Forecast, Forecaster, Kernel
+from hal.errors import PortLoadError, UsageError
+from hal.forecast import Forecast, Forecaster, Kernel
+from hal.hcd import from_flat, load
 from hal.vil import parse
 from hal.vil.recipes import elementwise, matmul, reduction
 from tests.sim_port.explicit import PIPELINE
 
-SMALL = "sim:sim/npu-small"
+SMALL = "sim/npu-small"
 
 
 @pytest.fixture
@@ -92,22 +94,30 @@ def test_two_stages_let_engines_overlap(small: Forecaster) -> None:
 def test_engines_that_share_a_unit_take_turns() -> None:
     """On the example systolic chip one unit loads and stores."""
     image = bytes(elementwise("un", "neg", [dtypes.f32], dtypes.f32, tile=(64, 64)))
-    with Forecaster("sim:sim/npu-systolic") as chip:
+    with Forecaster("sim/npu-systolic") as chip:
         forecast = chip.launch(image, [512, 512, 4 * 512**2, 4 * 512**2])
     assert forecast.core_ns >= (forecast.dma_in_ns + forecast.dma_out_ns) / 2
 
 
 def test_a_launch_that_streams_stands_at_the_memory() -> None:
     image = bytes(elementwise("un", "neg", [dtypes.f32], dtypes.f32, tile=(64, 256)))
-    with Forecaster("sim:nvidia/a100-sxm-80gb") as chip:
+    with Forecaster("nvidia/a100-sxm-80gb") as chip:
         forecast = chip.launch(image, [8192, 8192, 4 * 8192**2, 4 * 8192**2])
     assert (forecast.bound_name, forecast.memory_bytes) == ("memory", 2 * 4 * 8192**2)
 
 
 def test_rows_that_programs_share_are_moved_once_when_the_cache_holds_them() -> None:
-    with Forecaster("sim:nvidia/a100-sxm-80gb") as chip:
+    with Forecaster("nvidia/a100-sxm-80gb") as chip:
         forecast = cube(product(chip), 1024)
     assert forecast.memory_bytes == 2 * 2 * 1024**2 + 4 * 1024**2
+
+
+def test_a_chip_without_the_moves_that_timing_needs_is_refused_with_what_it_lacks() -> None:
+    lines = load(SMALL).flat().decode().splitlines(keepends=True)
+    rest = [line for line in lines if not re.match(r"paths\.(dram_|\w+_dram\.)", line)]
+    assert len(rest) < len(lines)
+    with pytest.raises(PortLoadError, match=r"npu-small cannot be forecast: .* lacks paths"):
+        Forecaster(from_flat("".join(rest)))
 
 
 def test_a_wrong_size_is_refused_with_both_values(small: Forecaster) -> None:

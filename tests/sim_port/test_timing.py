@@ -10,7 +10,7 @@ import pytest
 
 import hal
 from hal import dtypes
-from hal.testing.schedule import Forecaster
+from hal.forecast import Forecaster
 from hal.vil.recipes import elementwise
 
 MIB = 1 << 20
@@ -148,7 +148,7 @@ def test_virtual_time_follows_the_calls_and_not_the_threads() -> None:
 @pytest.mark.parametrize("ranks", [4, 1024])
 def test_a_ring_all_reduce_takes_its_closed_form(ranks: int) -> None:
     """2 (n − 1) steps of latency and bytes / n over each link."""
-    with Forecaster("sim") as chip:
+    with Forecaster() as chip:
         time_ns, messages = chip.all_reduce(ranks, 1e9, link_bytes_per_s=1e11, link_latency_ns=1000)
     steps = 2 * (ranks - 1)
     assert messages == steps * ranks
@@ -156,7 +156,7 @@ def test_a_ring_all_reduce_takes_its_closed_form(ranks: int) -> None:
 
 
 def test_an_all_reduce_of_a_system_uses_its_links() -> None:
-    with Forecaster("sim:nvidia/h100-x8") as system:
+    with Forecaster("nvidia/h100-x8") as system:
         ring, _ = system.all_reduce(8, 1e9)
         doubling, _ = system.all_reduce(8, 1e9, algorithm="doubling")
     rate = 18 * 25e9 * 256 / 272

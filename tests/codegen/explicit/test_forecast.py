@@ -10,8 +10,8 @@ import pytest
 from hal import dtypes
 from hal.codegen.explicit import explicit
 from hal.dtypes import DType
+from hal.forecast import Forecast, Forecaster
 from hal.hcd import load
-from hal.testing.schedule import Forecast, Forecaster
 from hal.vil import recipes
 from tests.codegen.explicit.port import CHIPS
 from tests.codegen.explicit.programs import pipeline
@@ -27,7 +27,7 @@ def product(chip: str, dtype: DType, step: int) -> list[Forecast]:
     modules = [flat, *(explicit(flat, load(chip), stages=stages) for stages in (1, 2, 3))]
     operand = dtype.bytes * SIDE * DEPTH
     arguments = [SIDE, SIDE, DEPTH, operand, operand, 4 * SIDE * SIDE]
-    with Forecaster(f"sim:{chip}") as forecaster:
+    with Forecaster(chip) as forecaster:
         return [forecaster.launch(bytes(module), arguments) for module in modules]
 
 
@@ -49,7 +49,7 @@ def test_stages_never_cost_time(chip: str, dtype: DType) -> None:
 def test_loads_work_and_stores_of_a_pipeline_overlap() -> None:
     flat = pipeline()
     arguments = [32 * 256, 4 * 8 * 32 * 256, 4 * 8 * 32 * 256]
-    with Forecaster("sim:sim/npu-small") as chip:
+    with Forecaster("sim/npu-small") as chip:
         before = chip.launch(bytes(flat), arguments)
         after = chip.launch(bytes(explicit(flat, load("sim/npu-small"))), arguments)
     assert before.core_ns / after.core_ns > 1.4

@@ -1,6 +1,6 @@
 """The simulated chip's own forecasts: the list schedule of a launch, and collectives as events.
 
-    with Forecaster(hcd="nvidia/a100-sxm-80gb") as chip:
+    with Forecaster("nvidia/a100-sxm-80gb") as chip:
         forecast = chip.launch(module, [256, 256, 256, 4 * 65536, 4 * 65536, 4 * 65536])
         forecast.time_ns, forecast.bound
 
@@ -9,19 +9,24 @@ Nothing runs and no memory is used: a buffer argument is its number of bytes.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
-from hal.errors import UsageError
-from hal.testing import raw as raw_port
-from hal.testing.session import Target
+from hal.errors import PortLoadError, UsageError
+from hal.hcd import Hcd
+from hal.port import description
+from hal.port.discovery import DEFAULT_PORT, candidates, parse_spec
+from hal.port.loaded import c_string
+from hal.port.native import CData, fail, ffi, last_error, lib
+from hal.vil import Module, decode
 
-if TYPE_CHECKING:
-    from hal.vil import Module
+__all__ = ["BOUNDS", "Forecast", "Forecaster", "Kernel"]
 
-__all__ = ["BOUNDS", "Forecast", "Forecaster"]
+CLOSE_TIMEOUT_NS = 10_000_000_000
+REASON_BYTES = 1024
 
 BOUNDS = (
     "nothing",
@@ -96,40 +101,32 @@ class Forecast:
 class Forecaster:
     """The simulated port with one chip or system, opened for forecasts alone."""
 
-    def __init__(
-        self, spec: str | Target = "", *, hcd: str = "", hcd_text: str = "", options: str = ""
-    ) -> None:
+    def __init__(self, hcd: Hcd | str = "") -> None:
         """Open the port.
 
         Args:
-            spec: As for `hal.testing.raw.open`; empty for the simulated chip.
-            hcd: Name or file of the chip, in place of the spec's.
-            hcd_text: Flat text of the chip in place of the spec's.
-            options: Lines key=value for the port.
+            hcd: A chip or system, or its file or shipped name; empty for the port's own example.
 
         Raises:
-            PortRefused: the chip's description lacks what timing needs, or an option is wrong.
+            HcdError: the description is wrong.
+            PortLoadError: the simulated port is not there, or the description lacks what timing
+                needs.
         """
-        from hal.testing.target import find
-
-        target = find(spec, hcd=hcd) if isinstance(spec, str) else spec
-        target = replace(target, options=options, hcd_text=hcd_text or target.hcd_text)
-        self._raw = raw_port.open_target(target)
-        device = self._raw.out("hal_device")
-        self._raw.ok("device.open", target.index, device)
+        self._port = _open(hcd)
+        device = ffi.new("hal_device *")
+        self._check(lib.hal_device_open(self._port, 0, device), "device.open")
         self._device = device[0]
         self._schedule = self._function(
-            "sim.schedule", "int32_t(*)(uint64_t, void *, uint32_t, double *)"
+            b"sim.schedule", "int32_t(*)(uint64_t, void *, uint32_t, double *)"
         )
         self._all_reduce = self._function(
-            "sim.collective",
+            b"sim.collective",
             "int32_t(*)(uint32_t, double, uint32_t, double, double, double *, double *)",
         )
 
-    def _function(self, name: str, kind: str) -> Any:
-        ffi = self._raw.ffi
+    def _function(self, name: bytes, kind: str) -> CData:
         table = ffi.new("const void **")
-        self._raw.ok("port.get_extension", name.encode(), 1, table)
+        self._check(lib.hal_port_get_extension(self._port, name, 1, table), "port.get_extension")
         # A table is its size, then its function.
         return ffi.cast(kind, ffi.cast("void **", table[0])[1])
 
@@ -140,12 +137,18 @@ class Forecaster:
         self.close()
 
     def close(self) -> None:
-        """Close the device and the port."""
-        self._raw.call("device.close", self._device, 10**10)
-        self._raw.close()
+        """Close the device and the port. Closing twice is fine."""
+        if self._port != ffi.NULL:
+            lib.hal_device_close(self._port, self._device, CLOSE_TIMEOUT_NS)
+            lib.hal_port_close(self._port, CLOSE_TIMEOUT_NS)
+            self._port = ffi.NULL
+
+    def _check(self, status: int, call: str) -> None:
+        if status:
+            fail(self._port, status, call)
 
     def _fail(self, what: str) -> UsageError:
-        return UsageError(f"{what}: {self._raw.error()[2]}")
+        return UsageError(f"{what}: {last_error(self._port)[2]}")
 
     def kernel(self, image: bytes, name: str = "main", *, known: Module | None = None) -> Kernel:
         """Load a VIL image and return one of its kernels.
@@ -156,22 +159,16 @@ class Forecaster:
         Raises:
             UsageError: the chip does not take the module.
         """
-        ffi, held = self._raw.ffi, self._raw
-        data = held.keep(ffi.new("uint8_t[]", image))
-        desc = held.new(
-            "module_desc",
-            format=held.keep(ffi.new("char[]", b"vil.v1")),
-            image=data,
-            image_bytes=len(image),
-        )
+        data, form = ffi.from_buffer(image), ffi.new("char[]", b"vil.v1")
+        desc = ffi.new("hal_module_desc *")
+        desc.size = ffi.sizeof("hal_module_desc")
+        desc.format, desc.image, desc.image_bytes = form, data, len(image)
         module = ffi.new("hal_module *")
-        if held.call("module.load", self._device, desc, module):
+        if lib.hal_module_load(self._port, self._device, desc, module):
             raise self._fail("the module is not loaded")
         kernel = ffi.new("hal_kernel *")
-        if held.call("module.get_kernel", module[0], name.encode(), kernel):
+        if lib.hal_module_get_kernel(self._port, module[0], name.encode(), kernel):
             raise self._fail("the kernel is not there")
-        from hal.vil import decode
-
         found = decode(image) if known is None else known
         signature = next(k for k in found.kernels if k.name == name)
         kinds = [
@@ -206,7 +203,7 @@ class Forecaster:
         Raises:
             UsageError: the ranks, the algorithm or the links do not fit.
         """
-        numbers = self._raw.ffi.new("double[2]")
+        numbers = ffi.new("double[2]")
         algorithms = {"ring": 0, "doubling": 1}
         if algorithm not in algorithms:
             raise UsageError(f"there is no algorithm {algorithm!r}; ring and doubling exist")
@@ -231,11 +228,10 @@ class Kernel:
         self._owner = owner
         self._handle = handle
         self._kinds = tuple(kinds)
-        ffi = owner._raw.ffi
         self._arguments = ffi.new("hal_argument[]", max(len(kinds), 1))
-        self._desc = owner._raw.new(
-            "launch_desc", argument_count=len(kinds), arguments=self._arguments
-        )
+        self._desc = ffi.new("hal_launch_desc *")
+        self._desc.size = ffi.sizeof("hal_launch_desc")
+        self._desc.argument_count, self._desc.arguments = len(kinds), self._arguments
         self._numbers = ffi.new("double[]", len(Forecast.__slots__))
 
     def forecast(
@@ -268,3 +264,32 @@ class Kernel:
         if status:
             raise self._owner._fail("no forecast")
         return Forecast(*self._numbers)
+
+
+def _open(hcd: Hcd | str) -> CData:
+    """The simulated port with a description, below all layers."""
+    found = next((c for c in candidates(parse_spec(DEFAULT_PORT)) if c.path is not None), None)
+    if found is None:
+        raise PortLoadError(
+            "the simulated port is not installed",
+            call="forecast",
+            next_step="'hal doctor' looks at the installation.",
+        )
+    chip = hcd if isinstance(hcd, Hcd) else description.load_description(hcd or str(found.hcd))
+    text = description.flat_text(chip)
+    kept = ffi.from_buffer(text)
+    desc = ffi.new("hal_open_desc *")
+    desc.size = ffi.sizeof("hal_open_desc")
+    desc.hcd_text, desc.hcd_bytes = ffi.cast("char *", kept), len(text)
+    out, reason = ffi.new("hal_port **"), ffi.new("char[]", REASON_BYTES)
+    status = lib.hal_port_open(os.fsencode(str(found.path)), desc, out, reason, REASON_BYTES)
+    if status:
+        why = c_string(reason) or "it gave no reason"
+        raise PortLoadError(
+            f"{chip.name} cannot be forecast: {why}",
+            call="forecast",
+            next_step="Add to its description what it lacks.",
+            reasons=[why],
+            status=status,
+        )
+    return out[0]
