@@ -236,7 +236,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         1,
         "",
         "free",
-        ("OK", "INVALID_VALUE", "INVALID_HANDLE", "OUT_OF_MEMORY"),
+        ("OK", "INVALID_VALUE", "INVALID_HANDLE", "OUT_OF_MEMORY", "DEVICE_LOST"),
         (
             Parameter("device", "hal_device", "in"),
             Parameter("bytes", "uint64_t", "in"),
@@ -471,7 +471,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         0,
         "none",
         "free",
-        ("OK", "INVALID_VALUE", "INVALID_HANDLE", "UNSUPPORTED"),
+        ("OK", "INVALID_VALUE", "INVALID_HANDLE", "UNSUPPORTED", "DEVICE_LOST"),
         (
             Parameter("device", "hal_device", "in"),
             Parameter("native", "uint64_t", "in"),

@@ -15,7 +15,10 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hal.device import Device
 
 SECONDS = 20.0
 """How long one port may take to load and to open its devices."""
@@ -29,7 +32,7 @@ class Attempt:
         problem: Why the port does not load; empty when it does.
         absent: The port itself works, and its driver or device is not on this machine.
         devices: A row for each device that opened: name, title, hcd, memory_bytes, library.
-        closed: A sentence for each device that did not open.
+        closed: A sentence for each device that did not open, or did not do the least work.
         died: The process ended by a signal, or did not end.
     """
 
@@ -108,6 +111,7 @@ def _look(path: str) -> Attempt:
     for index in range(count):
         try:
             with port.device(index) as device:
+                _work(device)
                 found.devices.append(
                     {
                         "name": device.name,
@@ -120,6 +124,19 @@ def _look(path: str) -> Attempt:
         except HalError as error:
             found.closed.append(str(error))
     return found
+
+
+def _work(device: Device) -> None:
+    """Fill a buffer and read it back: a device that is lost opens, and does no more."""
+    from hal.errors import HalError
+
+    back = bytearray(64)
+    with device.stream() as stream, device.alloc(len(back)) as memory:
+        stream.fill(memory, b"\xa5")
+        stream.copy(back, memory)
+        stream.synchronize()
+    if back != b"\xa5" * len(back):
+        raise HalError(f"{device.name}: 64 bytes were filled with a5, read back as {back.hex()}")
 
 
 def main() -> None:

@@ -452,7 +452,7 @@ typedef struct hal_memory_table {
   //   bytes (in): Length; at least 1.
   //   out_pointer (out, owner: caller): The memory, aligned to 64 bytes.
   // Tier 1. Any thread may call it at any time. Answers OK, INVALID_VALUE, INVALID_HANDLE,
-  // OUT_OF_MEMORY.
+  // OUT_OF_MEMORY, DEVICE_LOST.
   // HAL-MEM-050 INVALID_VALUE [loader]: The output is given.
   // HAL-MEM-051 INVALID_VALUE [loader]: A length of zero is refused.
   // HAL-MEM-052 INVALID_HANDLE: A stale device is refused.
@@ -742,7 +742,7 @@ typedef struct hal_stream_table {
   //   native (in): The runtime's own queue; it outlives the stream.
   //   out_stream (out, owner: caller): The stream; destroy leaves the queue alone.
   // Optional [else: none]. Any thread may call it at any time. Answers OK, INVALID_VALUE,
-  // INVALID_HANDLE, UNSUPPORTED.
+  // INVALID_HANDLE, UNSUPPORTED, DEVICE_LOST.
   // HAL-STR-060 INVALID_VALUE [loader]: Queue and output are given.
   // HAL-STR-061 INVALID_HANDLE: A stale device is refused.
   int32_t (*wrap)(hal_device device, uint64_t native, hal_stream *out_stream);

@@ -10,7 +10,7 @@ enum { ALIGNMENT = 64 };
 static struct {
   int buffers, queues, events, pinned, inside;
   int copies, fills, narrow_fills, finishes;
-  bool refuse_copy;
+  bool refuse_copy, is_lost;
   uint64_t clock_ns;
 } driver_state;
 
@@ -24,9 +24,16 @@ static void leave(void) {
   --driver_state.inside;
 }
 
+static int32_t lost(void) {
+  return kit_fail(HAL_ERROR_DEVICE_LOST, "the driver has given the device up");
+}
+
 static int32_t reserve(void *device, uint64_t bytes, kit_allocation *out) {
   (void)device;
   EQUAL(driver_state.inside, 1);
+  if (driver_state.is_lost) {
+    return lost();
+  }
   ++driver_state.buffers;
   out->pointer = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
   memset(out->pointer, 0xA5, bytes);
@@ -44,6 +51,9 @@ static void release(void *device, kit_allocation *allocation) {
 
 static int32_t pin(void *device, uint64_t bytes, void **out) {
   (void)device;
+  if (driver_state.is_lost) {
+    return lost();
+  }
   ++driver_state.pinned;
   *out = malloc(bytes);
   return HAL_OK;
@@ -56,6 +66,9 @@ static void unpin(void *device, void *pointer) {
 }
 
 static int32_t queue_open(kit_queue *queue) {
+  if (driver_state.is_lost) {
+    return lost();
+  }
   ++driver_state.queues;
   queue->native = queue;
   return HAL_OK;
@@ -287,6 +300,41 @@ static void a_refused_command_fails_the_stream_and_waits_for_those_before(hal_me
   driver_state.refuse_copy = false;
 }
 
+static int32_t buffer_of(hal_device on) {
+  hal_memory_desc desc = {.size = sizeof(desc), .bytes = 64};
+  hal_memory memory;
+  return kit_memory_alloc(on, &desc, &memory);
+}
+
+static int32_t pinned_of(hal_device on) {
+  void *pointer;
+  return kit_memory_host_alloc(on, 64, &pointer);
+}
+
+static int32_t stream_of(hal_device on) {
+  hal_stream made;
+  return kit_stream_create(on, 0, &made);
+}
+
+// What any hook says loses the device: later calls fail without it.
+static void a_device_that_a_hook_finds_lost_is_lost(void) {
+  int32_t (*const calls[])(hal_device on) = {buffer_of, pinned_of, stream_of};
+  for (int first = 0; first < 3; ++first) {
+    hal_device on = 0;
+    EQUAL(kit_device_open(0, &on), HAL_OK);
+    driver_state.is_lost = true;
+    EQUAL(calls[first](on), HAL_ERROR_DEVICE_LOST);
+    CONTAINS(last_error().text, "given the device up");
+    driver_state.is_lost = false;
+    for (int i = 0; i < 3; ++i) {
+      EQUAL(calls[i](on), HAL_ERROR_DEVICE_LOST);
+      CONTAINS(last_error().text, "the device is lost");
+    }
+    EQUAL(kit_device_synchronize(on, 0), HAL_ERROR_DEVICE_LOST);
+    EQUAL(kit_device_close(on, SECOND), HAL_OK);
+  }
+}
+
 int main(void) {
   device = open_port(&port);
   EQUAL(kit_stream_create(device, 0, &stream), HAL_OK);
@@ -297,6 +345,7 @@ int main(void) {
   times_are_the_drivers_on_the_hosts_clock(memory);
   marks_are_used_again(memory);
   a_refused_command_fails_the_stream_and_waits_for_those_before(memory);
+  a_device_that_a_hook_finds_lost_is_lost();
   EQUAL(kit_device_close(device, SECOND), HAL_OK);
   EQUAL(kit_port_shutdown(SECOND), HAL_OK);
   EQUAL(driver_state.buffers, 0);

@@ -17,6 +17,18 @@ const kit_hcd *kit_device_hcd(const kit_device *device) {
   return device->chip->hcd;
 }
 
+int32_t kit_device_answer(kit_device *device, int32_t status) {
+  if (status == HAL_ERROR_DEVICE_LOST) {
+    atomic_store(&device->lost, true);
+  }
+  return status;
+}
+
+int32_t kit_device_check(const kit_device *device) {
+  return atomic_load(&device->lost) ? kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost")
+                                    : HAL_OK;
+}
+
 struct kit_pinned {
   struct kit_pinned *next;
   void *pointer;
@@ -294,7 +306,7 @@ static int32_t pin(kit_device *device, uint64_t bytes, void **out_pointer) {
   *out_pointer = NULL;
   if (rounded >= bytes && rounded <= kit_host_physical_bytes()) {
     if (kit_the_port()->hooks.pin != NULL) {
-      return kit_the_port()->hooks.pin(device, rounded, out_pointer);
+      return kit_device_answer(device, kit_the_port()->hooks.pin(device, rounded, out_pointer));
     }
     *out_pointer = aligned_alloc(64, rounded);
   }
@@ -312,7 +324,10 @@ int32_t kit_memory_host_alloc(hal_device handle, uint64_t bytes, void **out_poin
   struct kit_pinned *pinned = malloc(sizeof(*pinned));
   void *pointer = NULL;
   int32_t status = pinned == NULL ? kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory")
-                                  : pin(device, bytes, &pointer);
+                                  : kit_device_check(device);
+  if (status == HAL_OK) {
+    status = pin(device, bytes, &pointer);
+  }
   if (status != HAL_OK) {
     free(pinned);
     kit_release(device);

@@ -9,6 +9,10 @@ enum {
 };  // Drivers count in floats: the anchor moves on before they are
     // too coarse.
 
+static int32_t no_memory(void) {
+  return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory for an operation");
+}
+
 static void free_states(kit_lane *lane, kit_mark *mark) {
   const kit_driver *driver = kit_the_driver();
   if (mark->states != NULL && driver->pin != NULL) {
@@ -23,23 +27,26 @@ static void free_states(kit_lane *lane, kit_mark *mark) {
 }
 
 // Room for the states behind so many steps.
-static bool make_room(kit_lane *lane, kit_mark *mark, uint32_t steps) {
+static int32_t make_room(kit_lane *lane, kit_mark *mark, uint32_t steps) {
   const kit_driver *driver = kit_the_driver();
   if (steps <= mark->state_room) {
-    return true;
+    return HAL_OK;
   }
   free_states(lane, mark);
   void *states = NULL;
   uint64_t bytes = steps * sizeof(int32_t);
   if (driver->pin == NULL) {
     states = malloc(bytes);
-  } else if (driver->pin(lane->found->data, bytes, &states) != HAL_OK) {
-    states = NULL;
+  } else {
+    int32_t status = driver->pin(lane->found->data, bytes, &states);
+    if (status != HAL_OK) {
+      return status;
+    }
   }
   mark->states = states;
   mark->steps = malloc(steps * sizeof(*mark->steps));
   mark->state_room = steps;
-  return mark->states != NULL && mark->steps != NULL;
+  return mark->states != NULL && mark->steps != NULL ? HAL_OK : no_memory();
 }
 
 static void free_mark(kit_lane *lane, kit_mark *mark) {
@@ -53,18 +60,20 @@ static void free_mark(kit_lane *lane, kit_mark *mark) {
   free(mark);
 }
 
-kit_mark *kit_mark_take(kit_lane *lane, uint32_t steps) {
+int32_t kit_mark_take(kit_lane *lane, uint32_t steps, kit_mark **out_mark) {
   kit_mark *mark = lane->free;
   if (mark != NULL) {
     lane->free = mark->next;
-  } else {
-    mark = calloc(1, sizeof(*mark));
+  } else if ((mark = calloc(1, sizeof(*mark))) == NULL) {
+    return no_memory();
   }
-  if (mark != NULL && !make_room(lane, mark, steps)) {
+  int32_t status = make_room(lane, mark, steps);
+  if (status != HAL_OK) {
     free_mark(lane, mark);
-    mark = NULL;
+    return status;
   }
-  return mark;
+  *out_mark = mark;
+  return HAL_OK;
 }
 
 void kit_mark_drop(kit_lane *lane, kit_mark *mark) {

@@ -44,8 +44,8 @@ int32_t kit_driver_reserve(kit_found *found, uint64_t bytes, uint64_t alignment,
 void kit_driver_release(kit_found *found, const kit_allocation *allocation);
 
 // ---- driver_mark.c ----
-kit_mark *kit_mark_take(kit_lane *lane, uint32_t steps);  // NULL without memory.
-void kit_mark_drop(kit_lane *lane, kit_mark *mark);       // To be used again.
+int32_t kit_mark_take(kit_lane *lane, uint32_t steps, kit_mark **out_mark);
+void kit_mark_drop(kit_lane *lane, kit_mark *mark);  // To be used again.
 void kit_marks_free(kit_lane *lane);
 // Shares the device's anchor, which is measured when there is none that is young.
 int32_t kit_anchor_take(kit_lane *lane);

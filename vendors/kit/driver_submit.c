@@ -194,12 +194,12 @@ static int32_t start(kit_lane *lane, const kit_operation *operation, kit_mark *m
 static int32_t submit(kit_lane *lane, kit_operation *operation) {
   const kit_driver *driver = kit_the_driver();
   uint32_t steps = operation->kind == KIT_LAUNCH ? kit_source_steps(operation) : 0;
-  kit_mark *mark = kit_mark_take(lane, steps);
-  if (mark == NULL) {
-    return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no memory for an operation");
+  kit_mark *mark = NULL;
+  int32_t status = kit_mark_take(lane, steps, &mark);
+  if (status != HAL_OK) {
+    return status;
   }
   to_end(lane, mark);  // What an earlier operation has left there says nothing of this one.
-  int32_t status = HAL_OK;
   if (is_timed(lane, operation)) {
     status = driver->mark(&lane->queue, &mark->begin);
   }

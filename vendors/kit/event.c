@@ -21,9 +21,10 @@ int32_t kit_event_create(hal_device handle, uint32_t flags, hal_event *out_event
   if (device == NULL) {
     return HAL_ERROR_INVALID_HANDLE;
   }
-  if (atomic_load(&device->lost)) {
+  int32_t status = kit_device_check(device);
+  if (status != HAL_OK) {
     kit_release(device);
-    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+    return status;
   }
   kit_event *event = calloc(1, sizeof(*event));
   bool host = (flags & HAL_EVENT_FLAG_HOST) != 0;

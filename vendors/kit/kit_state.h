@@ -128,6 +128,9 @@ struct kit_device {
   kit_profile profile;
 };
 int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns);
+// What a hook has answered, given back; DEVICE_LOST loses the device: later calls fail.
+int32_t kit_device_answer(kit_device *device, int32_t status);
+int32_t kit_device_check(const kit_device *device);  // HAL_OK, or it fails with DEVICE_LOST.
 
 // ---- clock.c ----
 uint64_t kit_device_now(kit_device *device);

@@ -76,8 +76,9 @@ static int32_t reserve(kit_device *device, kit_memory *memory) {
 }
 
 static int32_t alloc(kit_device *device, const hal_memory_desc *desc, hal_memory *out_memory) {
-  if (atomic_load(&device->lost)) {
-    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+  int32_t status = kit_device_check(device);
+  if (status != HAL_OK) {
+    return status;
   }
   kit_memory *memory = calloc(1, sizeof(*memory));
   if (memory == NULL) {
@@ -90,7 +91,7 @@ static int32_t alloc(kit_device *device, const hal_memory_desc *desc, hal_memory
                                 ? alignment
                                 : device->chip->facts.alignment_bytes;
   memory->object.finish = finish_memory;
-  int32_t status = reserve(device, memory);
+  status = kit_device_answer(device, reserve(device, memory));
   if (status != HAL_OK) {
     free(memory);
     return status;

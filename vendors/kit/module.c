@@ -93,12 +93,12 @@ static int32_t read_image(kit_device *device, const hal_module_desc *desc, vil_m
 }
 
 static int32_t load(kit_device *device, const hal_module_desc *desc, hal_module *out_module) {
-  if (atomic_load(&device->lost)) {
-    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
-  }
   vil_module *vil = NULL;
   void *data = NULL;
-  int32_t status = read_image(device, desc, &vil, &data);
+  int32_t status = kit_device_check(device);
+  if (status == HAL_OK) {
+    status = kit_device_answer(device, read_image(device, desc, &vil, &data));
+  }
   if (status != HAL_OK) {
     return status;
   }

@@ -25,9 +25,7 @@ static void fail_stream(kit_stream *stream, int32_t status, uint64_t failed_id, 
   stream->failed_id = failed_id;
   stream->failed_at_ns = atomic_load(&stream->now_ns);
   atomic_store_explicit(&stream->failed, status, memory_order_release);
-  if (status == HAL_ERROR_DEVICE_LOST) {
-    atomic_store(&stream->object.device->lost, true);
-  }
+  kit_device_answer(stream->object.device, status);
 }
 
 // Sets the operation's two times and moves the stream's clock.

@@ -84,7 +84,7 @@ void kit_place_drop(kit_place *place) {
 int32_t kit_stream_sticky(kit_stream *stream) {
   int32_t failed = atomic_load_explicit(&stream->failed, memory_order_acquire);
   if (failed != HAL_ERROR_DEVICE_LOST && atomic_load(&stream->object.device->lost)) {
-    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+    return kit_device_check(stream->object.device);
   }
   return failed == HAL_OK ? HAL_OK
                           : kit_fail_operation(failed, stream->failed_id, stream->failed_text);

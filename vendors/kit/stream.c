@@ -12,8 +12,9 @@ static void finish_stream(kit_object *object) {
 }
 
 static int32_t create(kit_device *device, uint64_t native, hal_stream *out_stream) {
-  if (atomic_load(&device->lost)) {
-    return kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost");
+  int32_t status = kit_device_check(device);
+  if (status != HAL_OK) {
+    return status;
   }
   kit_stream *stream = calloc(1, sizeof(*stream));
   if (stream == NULL || kit_queue_create(stream) != HAL_OK) {
@@ -29,7 +30,7 @@ static int32_t create(kit_device *device, uint64_t native, hal_stream *out_strea
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no handle is left for a stream");
   }
   kit_stream_list(stream);
-  int32_t status = kit_is_native() ? kit_native_start(stream, native) : HAL_OK;
+  status = kit_is_native() ? kit_device_answer(device, kit_native_start(stream, native)) : HAL_OK;
   if (status != HAL_OK) {
     kit_stream_unlist(stream);
     kit_retire(stream);
