@@ -22,6 +22,9 @@ __all__ = ["chip_text", "fit", "forecast_ns", "names_of_costs"]
 NOTHING = 1e-7
 """A cost, in ns, that stands for none."""
 
+CYCLES_PER_NS = 100
+"""The fastest clock that a description may have: costs in whole cycles are exact to 10 ps."""
+
 ROUNDS = 6
 PULL = 0.01
 
@@ -46,6 +49,9 @@ TYPES = {
     "f64": ("f64",),
     "int": ("i32", "i64", "i8", "u8", "bool"),
 }
+SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "bool": "i32"}
+"""Types of the sums of products, where they are not the operands'."""
+
 SINGLE = ("launch", "issue", "latency", "load_setup", "load_byte", "store_setup", "store_byte")
 
 
@@ -55,9 +61,15 @@ def names_of_costs() -> list[str]:
     return [*SINGLE, *elements, *(f"mac.{dtype}" for dtype in TYPES)]
 
 
+def _a_cycle(cost_ns: float) -> float:
+    """How many in a cycle, when one takes `cost_ns`."""
+    return 1 / (cost_ns * CYCLES_PER_NS)
+
+
 def _compute(costs: Mapping[str, float]) -> dict[str, Any]:
-    """Lines of `compute` with these costs, at a clock of 1 GHz."""
+    """Lines of `compute` with these costs."""
     lines: dict[str, Any] = {}
+    latency = round(costs["latency"] * CYCLES_PER_NS)
     for name, kind in (("vector", "vector"), ("matrix", "matrix"), ("control", "scalar")):
         lines |= {
             f"compute.{name}.{key}": value
@@ -69,15 +81,18 @@ def _compute(costs: Mapping[str, float]) -> dict[str, Any]:
                 at = f"compute.vector.operations.{kind}_{dtype}"
                 lines[f"{at}.classes"] = "[" + ",".join(f'"{c}"' for c in classes) + "]"
                 lines[f"{at}.dtype"] = dtype
-                lines[f"{at}.lanes_per_cycle"] = 1 / costs[f"{kind}.{group}"]
-                lines[f"{at}.latency_cycles"] = costs["latency"]
+                lines[f"{at}.lanes_per_cycle"] = _a_cycle(costs[f"{kind}.{group}"])
+                lines[f"{at}.latency_cycles"] = latency
     for group, members in TYPES.items():
         for dtype in members:
             at = f"compute.matrix.operations.{dtype}"
             lines |= {f"{at}.a": dtype, f"{at}.b": dtype, f"{at}.shape": "[1,1,1]"}
-            lines[f"{at}.macs_per_cycle"] = 1 / costs[f"mac.{group}"]
-            lines[f"{at}.latency_cycles"] = costs["latency"]
-    lines["compute.control.operations.i64.lanes_per_cycle"] = 1 / costs["issue"]
+            lines |= {f"{at}.acc": SUMS.get(dtype, dtype), f"{at}.out": SUMS.get(dtype, dtype)}
+            lines[f"{at}.macs_per_cycle"] = _a_cycle(costs[f"mac.{group}"])
+            lines[f"{at}.latency_cycles"] = latency
+    at = "compute.control.operations.i64"
+    lines |= {f"{at}.classes": '["index"]', f"{at}.dtype": "i64", f"{at}.latency_cycles": 0}
+    lines[f"{at}.lanes_per_cycle"] = _a_cycle(costs["issue"])
     return lines
 
 
@@ -89,12 +104,12 @@ def chip_text(costs: Mapping[str, float], burst_bytes: int = 16) -> str:
         if not path.startswith(("compute.", "memory.l2.", "memory.l3.")):
             lines[path] = value
     lines |= _compute(costs)
-    lines |= {"clocks.core.sustained_hz": 10**9, "units.core.count": 1}
+    lines |= {"clocks.core.sustained_hz": CYCLES_PER_NS * 10**9, "units.core.count": 1}
     lines |= {"memory.dram.bandwidth_bytes_per_s": 10**14, "memory.dram.latency_ns": 0}
     lines |= {"memory.stack.latency_cycles": 0, "overheads.launch_ns": costs["launch"]}
     for way in ("load", "store"):
-        lines[f"paths.{way}.setup_cycles"] = costs[f"{way}_setup"]
-        lines[f"paths.{way}.bytes_per_cycle"] = 1 / costs[f"{way}_byte"]
+        lines[f"paths.{way}.setup_cycles"] = round(costs[f"{way}_setup"] * CYCLES_PER_NS)
+        lines[f"paths.{way}.bytes_per_cycle"] = _a_cycle(costs[f"{way}_byte"])
         lines[f"paths.{way}.min_burst_bytes"] = burst_bytes
     return "".join(f"{path}\t{lines[path]}\n" for path in sorted(lines))
 

@@ -76,13 +76,10 @@ void sim_checks_end(void) {
 
 // ---- Buffers ----
 
-void sim_checks_reserve(const kit_allocation *allocation, uint64_t bytes, int zero) {
-  if (!needs_shadows() || bytes == 0) {
-    return;
-  }
+static shadow *make_shadow(const kit_allocation *allocation, uint64_t bytes, int zero) {
   shadow *fresh = calloc(1, sizeof(*fresh));
   if (fresh == NULL) {
-    return;
+    return NULL;
   }
   fresh->base = allocation->pointer;
   fresh->bytes = bytes;
@@ -91,13 +88,28 @@ void sim_checks_reserve(const kit_allocation *allocation, uint64_t bytes, int ze
   fresh->reader = calloc(bytes, sizeof(*fresh->reader));
   if (fresh->written == NULL || fresh->writer == NULL || fresh->reader == NULL) {
     free_shadow(fresh);
-    return;
+    return NULL;
   }
   memset(fresh->written, zero != 0, bytes);
+  return fresh;
+}
+
+int32_t sim_checks_reserve(const kit_allocation *allocation, uint64_t bytes, int zero) {
+  if (!needs_shadows() || bytes == 0) {
+    return HAL_OK;
+  }
+  shadow *fresh = make_shadow(allocation, bytes, zero);
+  if (fresh == NULL) {
+    return kit_fail(HAL_ERROR_OUT_OF_MEMORY,
+                    "no host memory for the checks of a buffer of %llu bytes: they take nine bytes "
+                    "a byte",
+                    (unsigned long long)bytes);
+  }
   pthread_mutex_lock(&checks.lock);
   fresh->next = checks.shadows;
   checks.shadows = fresh;
   pthread_mutex_unlock(&checks.lock);
+  return HAL_OK;
 }
 
 void sim_checks_release(const kit_allocation *allocation) {
@@ -135,7 +147,7 @@ static const char *kind_name(uint32_t kind) {
   return kind <= KIT_FILL ? names[kind] : "";
 }
 
-// The record of a running operation; 0 when there is no room, and then nothing is compared.
+// The record of a running operation; 0 when there is no room.
 static uint32_t begin_record(const kit_operation *operation) {
   const pass *pass = operation->port_data;
   if (pass == NULL) {
@@ -253,9 +265,13 @@ int32_t sim_checks_run(kit_operation *operation) {
   pthread_mutex_lock(&checks.lock);
   run.record = begin_record(operation);
   int32_t status = HAL_OK;
-  if (needs_shadows() && operation->kind != KIT_LAUNCH &&
-      (touch_range(&run, &operation->source, 0, text, sizeof(text)) ||
-       touch_range(&run, &operation->target, 1, text, sizeof(text)))) {
+  if (is_on(SIM_CHECK_RACE) && run.record == 0) {
+    status = kit_fail(HAL_ERROR_EXECUTION_FAILED,
+                      "race: no room to remember more than %u operations; load the port anew",
+                      checks.count);
+  } else if (needs_shadows() && operation->kind != KIT_LAUNCH &&
+             (touch_range(&run, &operation->source, 0, text, sizeof(text)) ||
+              touch_range(&run, &operation->target, 1, text, sizeof(text)))) {
     status = kit_fail(HAL_ERROR_EXECUTION_FAILED, "%s: %s", kind_name(operation->kind), text);
   }
   if (status == HAL_OK) {

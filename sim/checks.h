@@ -11,8 +11,8 @@ void sim_checks_end(void);  // Drops everything.
 void sim_checks_enqueue(uint64_t device, uint64_t stream, kit_operation *operation);
 // Runs an operation under the checks that are on. A finding is EXECUTION_FAILED with a text.
 int32_t sim_checks_run(kit_operation *operation);
-// Fresh device bytes, and their end.
-void sim_checks_reserve(const kit_allocation *allocation, uint64_t bytes, int zero);
+// Fresh device bytes, and their end. OUT_OF_MEMORY: they could not be checked.
+int32_t sim_checks_reserve(const kit_allocation *allocation, uint64_t bytes, int zero);
 void sim_checks_release(const kit_allocation *allocation);
 
 // The host has seen the end of all work of a stream, a device or what an event stands for.

@@ -19,7 +19,10 @@ int32_t sim_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int 
   // Timing alone: address space that nobody writes, so a chip's whole memory costs nothing.
   int32_t status = kit_host_reserve(device, bytes, alignment, options->functional ? zero : 1, out);
   if (status == HAL_OK && options->functional) {
-    sim_checks_reserve(out, bytes, zero);
+    status = sim_checks_reserve(out, bytes, zero);
+    if (status != HAL_OK) {
+      kit_host_release(device, out);
+    }
   }
   return status;
 }
