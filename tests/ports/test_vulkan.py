@@ -57,7 +57,7 @@ def device() -> hal.Device:
 def test_a_file_that_names_no_driver_is_a_clear_reason(tmp_path: Path, text: str) -> None:
     path = tmp_path / "icd.json"
     path.write_text(text, encoding="utf-8")
-    assert "no Vulkan driver is installed" in attempt(str(path))
+    assert "no Vulkan driver starts here" in attempt(str(path))
 
 
 def test_a_driver_of_another_kind_of_file_is_a_clear_reason(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_driver_of_another_kind_of_file_is_a_clear_reason(tmp_path: Path) -> N
         "ICD": {"library_path": str(library), "api_version": "1.3.0"},
     }
     path.write_text(json.dumps(body), encoding="utf-8")
-    assert "no Vulkan driver is installed" in attempt(str(path))
+    assert "no Vulkan driver starts here" in attempt(str(path))
 
 
 def test_a_device_that_is_not_there_is_named_with_what_is() -> None:

@@ -22,12 +22,14 @@ static const kit_codes_row rows[] = {
      {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_TOO_MANY_OBJECTS,
       VK_ERROR_FRAGMENTATION, VK_ERROR_FRAGMENTED_POOL}},
     {HAL_ERROR_DEVICE_LOST, "the device is lost", {VK_ERROR_DEVICE_LOST}},
-    {HAL_ERROR_INTERNAL, "the driver cannot start here", {VK_ERROR_INITIALIZATION_FAILED}},
+    {HAL_ERROR_NOT_FOUND, "the driver cannot start here", {VK_ERROR_INITIALIZATION_FAILED}},
+    {HAL_ERROR_UNSUPPORTED,
+     "the driver refuses the port's shader: a newer driver or another device (device=) may take it",
+     {VK_ERROR_INVALID_SHADER_NV}},
     {HAL_ERROR_INTERNAL, "the device does not answer", {VK_TIMEOUT}},
     {HAL_ERROR_INTERNAL,
      "the driver does not take it",
-     {VK_ERROR_UNKNOWN, VK_ERROR_FEATURE_NOT_PRESENT, VK_ERROR_INVALID_SHADER_NV,
-      VK_ERROR_MEMORY_MAP_FAILED}},
+     {VK_ERROR_UNKNOWN, VK_ERROR_FEATURE_NOT_PRESENT, VK_ERROR_MEMORY_MAP_FAILED}},
 };
 static const kit_codes codes = {
     .runtime = "Vulkan", .rows = rows, .count = sizeof(rows) / sizeof(*rows)};
@@ -200,10 +202,11 @@ int32_t vulkan_start(void) {
                                .pApplicationInfo = &application};
   VkResult result = vk.vkCreateInstance(&info, NULL, &instance);
   if (result != VK_SUCCESS) {
-    return kit_fail(HAL_ERROR_NOT_FOUND,
-                    "no Vulkan driver is installed (Debian: mesa-vulkan-drivers), or "
-                    "VK_ICD_FILENAMES names none that works (vkCreateInstance: VkResult %d)",
-                    result);
+    return kit_fail(
+        HAL_ERROR_NOT_FOUND,
+        "no Vulkan driver starts here: vkCreateInstance answers %d. Install one (Debian: "
+        "mesa-vulkan-drivers), or see what VK_ICD_FILENAMES names",
+        result);
   }
   VkPhysicalDevice found[32];
   uint32_t count = 32;
