@@ -10,6 +10,9 @@ enum { TOP_ARGUMENTS = 256, FIRST_LOST = 32 };
 
 // Faults of instructions are put into the program before it is loaded.
 int32_t mutant_load(hal_device device, const hal_module_desc *desc, hal_module *out_module) {
+  if (mutant_takes_last(MUTANT_MODULE, out_module)) {
+    return HAL_OK;
+  }
   uint8_t *copy = mutant_fault == 0 ? NULL : malloc(desc->image_bytes);
   hal_module_desc mine = {.size = sizeof(mine)};
   uint64_t known = desc->size < sizeof(mine) ? desc->size : sizeof(mine);
@@ -21,6 +24,7 @@ int32_t mutant_load(hal_device device, const hal_module_desc *desc, hal_module *
     mine.image = copy;
   }
   int32_t status = kit_module_load(device, &mine, out_module);
+  mutant_gave(MUTANT_MODULE, status, *out_module);
   free(copy);
   if (is_fault(9) && status < 0) {
     *out_module = 0;
@@ -67,6 +71,7 @@ static int32_t launch_changed(hal_stream stream, hal_kernel kernel, const hal_la
     cut_arguments(arguments, mine.argument_count);
     mine.arguments = arguments;
   }
+  mutant_share_arguments(&mine);
   return kit_launch_launch(stream, kernel, &mine);
 }
 
@@ -124,7 +129,8 @@ int32_t mutant_fill(hal_stream stream, const hal_memory_ref *target, const void 
   if (is_fault(24)) {
     memset(mine, mine[0], sizeof(mine));
   }
-  int32_t status = kit_transfer_fill(stream, target, mine, pattern_bytes);
+  int32_t status =
+      kit_transfer_fill(stream, target, mutant_share_pattern(mine, pattern_bytes), pattern_bytes);
   return mutant_enqueued(stream, take_foreign(stream, target, status));
 }
 

@@ -10,6 +10,7 @@
 //   work.c     operations while they run
 //   image.c    programs that are changed before they are loaded
 //   tile.c     numbers: one operand, two operands, casts
+//   system.c   faults that need several threads, much memory, many failures or a long life
 //   collective.c, compute.c   collectives between ranks of one process
 //   matrix.c   numbers: MMA, reductions, scans, transposes
 #ifndef CONFORMANCE_MUTANTS_MUTANT_H_
@@ -81,6 +82,26 @@ extern atomic_uint mutant_launches_waiting;  // Enqueued and not finished.
 extern atomic_int mutant_is_dropping;        // M31: operations do nothing.
 void mutant_copy_late(void);                 // M22: the downloads that were put off.
 int32_t mutant_run(kit_device *device, kit_operation *operation);
+
+// ---- system.c ----
+typedef enum {
+  MUTANT_STREAM,
+  MUTANT_EVENT,
+  MUTANT_MEMORY,
+  MUTANT_MODULE,
+  MUTANT_KINDS
+} mutant_kind;
+
+// M63: 1 when another thread makes such an object right now; its handle is this one's too.
+int mutant_takes_last(mutant_kind kind, uint64_t *out_handle);
+void mutant_gave(mutant_kind kind, int32_t status, uint64_t handle);
+void mutant_share_arguments(hal_launch_desc *desc);  // M105: all launches use one place.
+const void *mutant_share_pattern(const void *pattern, uint32_t pattern_bytes);
+int mutant_waits_already(uint64_t handle);  // M106: another thread waits for it.
+void mutant_waited(uint64_t handle);
+void mutant_recorded(hal_event event);  // M107
+int mutant_is_foreign(hal_event event);
+int32_t mutant_felt(int32_t status);  // M108: what a call answers after another thread's failure.
 
 // ---- image.c ----
 void mutant_change_image(uint8_t *image, uint64_t bytes);

@@ -23,6 +23,7 @@ int32_t mutant_note(int32_t status) {
 }
 
 int32_t mutant_handle(int32_t status) {
+  status = mutant_felt(status);
   mutant_note(status);
   if (is_fault(5) && status < 0) {
     return (int32_t)(0x7F00u | ((uint32_t)status & 0xFFu));
@@ -76,7 +77,11 @@ int32_t mutant_alloc(hal_device device, const hal_memory_desc *desc, hal_memory 
   if (is_fault(65) && atomic_load(&was_full)) {
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no memory since the last time");
   }
+  if (mutant_takes_last(MUTANT_MEMORY, out_memory)) {
+    return HAL_OK;
+  }
   int32_t status = kit_memory_alloc(device, desc, out_memory);
+  mutant_gave(MUTANT_MEMORY, status, *out_memory);
   if (status == HAL_ERROR_OUT_OF_MEMORY) {
     atomic_store(&was_full, 1);
   }

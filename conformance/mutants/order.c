@@ -67,6 +67,7 @@ void mutant_flush(hal_stream stream) {
 
 int32_t mutant_enqueued(hal_stream stream, int32_t status) {
   (void)stream;
+  status = mutant_felt(status);
   if (is_fault(69) && status == HAL_OK && atomic_load(&one_failed)) {
     return kit_fail(HAL_ERROR_EXECUTION_FAILED, "a stream has failed");
   }
@@ -81,7 +82,11 @@ int32_t mutant_stream_create(hal_device device, uint32_t flags, hal_stream *out_
   if (is_fault(39)) {
     mutant_lost = malloc(LEAK_BYTES);
   }
+  if (mutant_takes_last(MUTANT_STREAM, out_stream)) {
+    return HAL_OK;
+  }
   int32_t status = kit_stream_create(device, flags, out_stream);
+  mutant_gave(MUTANT_STREAM, status, *out_stream);
   if (is_fault(9) && status < 0) {
     *out_stream = 0;
   }
@@ -113,11 +118,15 @@ int32_t mutant_stream_query(hal_stream stream) {
 }
 
 int32_t mutant_stream_synchronize(hal_stream stream, uint64_t timeout_ns) {
+  if (mutant_waits_already(stream)) {
+    return HAL_OK;
+  }
   slot mine = look(stream, 0);
   if (mine.aside != 0) {
     kit_stream_synchronize(mine.aside, timeout_ns);
   }
   int32_t status = kit_stream_synchronize(stream, timeout_ns);
+  mutant_waited(stream);
   if (status == HAL_OK) {
     mutant_flush(stream);
     status = kit_stream_synchronize(stream, timeout_ns);
@@ -129,7 +138,11 @@ int32_t mutant_stream_synchronize(hal_stream stream, uint64_t timeout_ns) {
 }
 
 int32_t mutant_device_synchronize(hal_device device, uint64_t timeout_ns) {
+  if (mutant_waits_already(device)) {
+    return HAL_OK;
+  }
   int32_t status = kit_device_synchronize(device, timeout_ns);
+  mutant_waited(device);
   if (status == HAL_OK && is_fault(22)) {
     mutant_copy_late();
   }
@@ -145,6 +158,9 @@ static int32_t wait_for_nothing(hal_stream stream, slot event) {
 
 int32_t mutant_wait_event(hal_stream stream, hal_event event) {
   slot mine = look(event, 0);
+  if (mutant_is_foreign(event)) {
+    return HAL_OK;
+  }
   if (is_fault(29) && mine.handle != 0 && mine.flags == 0) {
     return HAL_OK;
   }
@@ -165,7 +181,11 @@ int32_t mutant_wait_event(hal_stream stream, hal_event event) {
 // ---- events ----
 
 int32_t mutant_event_create(hal_device device, uint32_t flags, hal_event *out_event) {
+  if (mutant_takes_last(MUTANT_EVENT, out_event)) {
+    return HAL_OK;
+  }
   int32_t status = kit_event_create(device, flags, out_event);
+  mutant_gave(MUTANT_EVENT, status, *out_event);
   if (is_fault(9) && status < 0) {
     *out_event = 0;
   }
@@ -195,6 +215,7 @@ static void follow(hal_event event) {
 int32_t mutant_event_record(hal_event event, hal_stream stream) {
   slot mine = look(stream, 0);
   int32_t status = kit_event_record(event, is_fault(26) && mine.aside ? mine.aside : stream);
+  mutant_recorded(event);
   if (status == HAL_OK && is_fault(80)) {
     follow(event);
   }
@@ -217,7 +238,11 @@ int32_t mutant_event_query(hal_event event) {
 }
 
 int32_t mutant_event_synchronize(hal_event event, uint64_t timeout_ns) {
+  if (mutant_waits_already(event)) {
+    return HAL_OK;
+  }
   int32_t status = kit_event_synchronize(event, timeout_ns);
+  mutant_waited(event);
   return is_fault(30) && status == HAL_ERROR_EXECUTION_FAILED ? HAL_OK : mutant_handle(status);
 }
 

@@ -47,6 +47,7 @@ def _predicate(run: Run, results: list[dict[str, Any]]) -> dict[str, Any]:
         "verdict": run.verdict.word,
         "reasons": run.verdict.reasons,
         "tier": run.options.tier,
+        "budget_s": run.options.budget,
         "claim": "simulated" if run.flat.get("features.virtual_clock") == "true" else _CLAIM,
         "port": {
             "name": facts.get("name", run.target.name),

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from hal import __version__
+from hal.cli.seconds import seconds
 from hal.command import run as run_command
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _budget(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """Return the seconds of `--budget`; 0 when it is not given."""
+    return seconds(ctx, param, value) if value else 0.0
 
 
 @click.command("hal-certify", context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +40,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at once [cores].")
 @click.option("--seed", type=int, default=0, metavar="N", help="Seed of inputs and order [0].")
 @click.option("--nonce", default="", metavar="HEX", help="Makes inputs that nobody could foresee.")
+@click.option(
+    "--budget", default="", metavar="TIME", callback=_budget, help="Length of the long cases [0s]."
+)
 @click.option("--shuffle", is_flag=True, help="Run the cases in an order drawn from the seed.")
 @click.option("--quick", is_flag=True, help="A tenth of the cases; the run is void.")
 @click.option("--junit", type=FILE, metavar="FILE", help="JUnit results [DIR/junit.xml].")
@@ -71,7 +80,7 @@ def _take_up(ctx: click.Context, port: str, wishes: dict[str, Any]) -> str:
     from hal.certify.run import settings_in
 
     before = settings_in(wishes["resume"])
-    for name in ("tier", "hcd", "device", "seed", "nonce"):
+    for name in ("tier", "hcd", "device", "seed", "nonce", "budget"):
         said = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         if not said and name in before:
             wishes[name] = before[name]

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class Options:
     jobs: int = 0
     seed: int = 0
     nonce: str = ""
+    budget: float = 0.0
     shuffle: bool = False
     quick: bool = False
     out: Path | None = None
@@ -250,6 +251,7 @@ def _prepare(
         "device": options.device,
         "seed": options.seed,
         "nonce": options.nonce,
+        "budget": options.budget,
         "suite_sha256": suite_hash(options.suite),
         "required_sha256": required_hash(required),
     }
@@ -365,6 +367,12 @@ def session_of(options: Options, target: Target, flat: dict[str, str]) -> dict[s
     }
 
 
+def soak_seconds(options: Options, cases: Sequence[Collected]) -> float:
+    """Return for how long each long case goes on, so that all together take the budget."""
+    long = sum(case.soak for case in cases)
+    return options.budget * min(options.workers, long) / long if long else 0.0
+
+
 def _run_cases(run: Run, supervisor: Supervisor) -> None:
     """Run what is to be run, writing each result as it comes."""
     cases = _chosen(run)
@@ -374,7 +382,9 @@ def _run_cases(run: Run, supervisor: Supervisor) -> None:
             file.truncate(reading.good_bytes)
     done = outcome.latest(reading.results)
     cases = [case for case in cases if done.get(case.id, _NONE)["status"] == outcome.NOT_RUN]
-    supervisor.use(session_of(run.options, run.target, run.flat))
+    soak_s = soak_seconds(run.options, cases)
+    supervisor.use(session_of(run.options, run.target, run.flat) | {"soak_s": soak_s})
+    cases = [replace(c, timeout_s=c.timeout_s + soak_s) if c.soak else c for c in cases]
     writer = outcome.Writer(run.results_path, reading.chain)
     title = f"{run.preflight.facts.get('name', run.target.name)}, tier {run.options.tier}"
     left = {case.id for case in cases}

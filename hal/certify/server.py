@@ -59,6 +59,7 @@ def describe(item: pytest.Item, suite: Path) -> dict[str, Any]:
         "rules": list(about.rules),
         "negative": about.negative,
         "timeout_s": about.timeout_s,
+        "soak": about.soak,
         "needs": list(about.needs),
         "operator": about.operator,
         "dtype": about.dtype,

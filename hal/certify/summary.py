@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["print_summary", "summary_lines", "write_outputs"]
 
 CAUSES_SHOWN = 12
+EMULATED_TIER = 3
+"""Functions between devices: what a port lacks of them, the loader does."""
 MISSING_SHOWN = 60
 
 
@@ -67,9 +69,17 @@ def _title(run: Run) -> str:
 def _missing(run: Run) -> list[str]:
     """Return what the port lacks, in the order to write it."""
     rows = missing_functions(run.preflight, run.options.tier)
+    by_loader = sum(tier == EMULATED_TIER for tier, _, _ in rows)
+    rows = [row for row in rows if row[0] != EMULATED_TIER]
+    lines = []
+    if by_loader:
+        lines += [
+            "",
+            f"The loader stands in for {by_loader} functions that the port lacks, of tier 3.",
+        ]
     if not rows:
-        return []
-    lines = ["", f"The port lacks {len(rows)} required functions. Write them in this order:"]
+        return lines
+    lines += ["", f"The port lacks {len(rows)} required functions. Write them in this order:"]
     for number, (tier, call, answer) in enumerate(rows[:MISSING_SHOWN], 1):
         why = "no entry in its table" if answer == "missing" else "answers UNSUPPORTED"
         lines.append(f"  {number:2}. {call:28} tier {tier}, {why}")

@@ -48,6 +48,7 @@ class Collected:
     rules: tuple[str, ...]
     negative: bool
     timeout_s: float
+    soak: bool
     needs: tuple[str, ...]
     operator: str
     dtype: str

@@ -27,6 +27,7 @@ class Case:
         needs: HCD paths that must be claimed; see `hal.testing.capability`.
         operator: Row of the report's heat map; empty when the case is not numeric.
         dtype: Column of the report's heat map; a case may also say it through `hal.testing.close`.
+        soak: The case goes on for its share of `--budget`, on top of its limit.
     """
 
     rules: tuple[str, ...]
@@ -35,6 +36,7 @@ class Case:
     needs: tuple[str, ...] = ()
     operator: str = ""
     dtype: str = ""
+    soak: bool = False
 
 
 def case(
@@ -45,6 +47,7 @@ def case(
     needs: Sequence[str] = (),
     operator: str = "",
     dtype: str = "",
+    soak: bool = False,
 ) -> Callable[[Function], Function]:
     """Make a pytest function a case of the certification.
 
@@ -58,13 +61,14 @@ def case(
         needs: HCD paths without which the case is skipped, once all witnesses agree.
         operator: Row of the heat map for a numeric case.
         dtype: Column of the heat map for a numeric case.
+        soak: Set it when the case uses the fixture `soak`.
 
     Raises:
         TypeError: no rule is given, or `rules` is one string.
     """
     if isinstance(rules, str) or not rules:
         raise TypeError(f"hal.testing.case: rules is {rules!r}; give a list of rule ids")
-    record = Case(tuple(rules), negative, timeout_s, tuple(needs), operator, dtype)
+    record = Case(tuple(rules), negative, timeout_s, tuple(needs), operator, dtype, soak)
 
     def mark(function: Function) -> Function:
         setattr(function, ATTRIBUTE, record)

@@ -12,6 +12,7 @@
 | `port`, `dev`, `stream` | the Python objects of `import hal` on the same port |
 | `hcd` | what the HCD claims (`Hcd`) |
 | `numerics` | what the HCD declares weaker, for `close` |
+| `soak` | rounds of a long case: at least some, then until its share of `--budget` is over |
 | `rng` | NumPy's generator, seeded by case id, suite, run seed and nonce |
 | `vil` | VIL text to image bytes |
 | `lab` | `rig` for programs: load, run, guard (`hal.testing.compute.Lab`) |
@@ -20,7 +21,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -99,6 +102,23 @@ def numerics(settings: Session) -> Numerics:
 def rng() -> np.random.Generator:
     """The case's own random numbers."""
     return seeds.generator(record.current().seed)
+
+
+@pytest.fixture
+def soak(settings: Session) -> Callable[[int], Iterator[int]]:
+    """`for number in soak(200)`: at least 200 rounds, more while the case's time lasts.
+
+    What a case finds never depends on how many there were beyond those.
+    """
+
+    def rounds(least: int) -> Iterator[int]:
+        end = time.monotonic() + settings.soak_s
+        for number in itertools.count():
+            if number >= least and time.monotonic() >= end:
+                return
+            yield number
+
+    return rounds
 
 
 def _close(raw: Raw) -> None:

@@ -142,6 +142,10 @@ class Raw:
         self._functions: dict[str, Callable[..., int]] = {}
         self._owned: dict[tuple[str, int], tuple[Any, ...]] = {}
 
+    def view(self) -> Raw:
+        """Return the same port with book-keeping of its own, as another thread needs it."""
+        return Raw(self.port, self.target, started=self._started)
+
     # ---- calls ----
 
     def call(self, name: str, *arguments: Any) -> int:

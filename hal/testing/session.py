@@ -62,6 +62,7 @@ class Session:
         nonce: The run's nonce in hexadecimal.
         broken_rule: Rule that a layer breaks on purpose, or empty.
         skipped_rule: Host rule that the validate layer leaves out on purpose, or empty.
+        soak_s: Seconds that each case of a long run goes on for.
         flat: What the device's resolved HCD says, by path.
     """
 
@@ -71,6 +72,7 @@ class Session:
     nonce: str = ""
     broken_rule: str = ""
     skipped_rule: str = ""
+    soak_s: float = 0.0
     flat: dict[str, str] = field(default_factory=dict, compare=False)
 
 
