@@ -48,13 +48,13 @@ class Collected:
     rules: tuple[str, ...]
     negative: bool
     timeout_s: float
-    soak: bool
     needs: tuple[str, ...]
     operator: str
     dtype: str
     subject: str
     line: int
     decorated: bool
+    soak: bool = False
 
     @classmethod
     def of(cls, about: dict[str, Any]) -> Collected:
