@@ -271,7 +271,11 @@ class _Product:
         scope = self.scope
         if self.instr is None:
             if scope.language.is_group:
+                scope.lines.append("#ifdef HAL_ONE_LANE")
+                self._plain("0", self.rows, "0", self.columns)
+                scope.lines.append("#else")
                 self._lanes()
+                scope.lines.append("#endif")
             else:
                 self._plain("0", self.rows, "0", self.columns)
             return
