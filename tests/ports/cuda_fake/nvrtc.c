@@ -1,5 +1,6 @@
 // libnvrtc.so.13 of the fake: compiles CUDA C++ with g++ into a library whose path is the "cubin".
 // A group has one lane; barriers are nothing.
+#define _GNU_SOURCE  // gettid
 #include <ctype.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -212,9 +213,9 @@ FAKE_API int nvrtcCompileProgram(program *made, int count, const char *const *wo
   snprintf(library, sizeof(library), "%s.so", base);
   snprintf(made->code, sizeof(made->code), "FAKE CUBIN %s", library);
   if (access(library, R_OK) == 0) return 0;
-  snprintf(source, sizeof(source), "%s.%d.cu", base, (int)getpid());
-  snprintf(fresh, sizeof(fresh), "%s.%d.so", base, (int)getpid());
-  snprintf(log, sizeof(log), "%s.%d.log", base, (int)getpid());
+  snprintf(source, sizeof(source), "%s.%d.cu", base, (int)gettid());
+  snprintf(fresh, sizeof(fresh), "%s.%d.so", base, (int)gettid());
+  snprintf(log, sizeof(log), "%s.%d.log", base, (int)gettid());
   FILE *file = fopen(source, "w");
   if (file == NULL) return COMPILATION_FAILED;
   write_source(file, made->text);
