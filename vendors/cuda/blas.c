@@ -1,46 +1,40 @@
 // The operator matmul by cuBLAS, where there is one.
-#include <stdio.h>
-#include <string.h>
-
 #include "cuda.h"
 #include "kit_matmul.h"
+
+// ---- Optional ----
 
 enum { PLAIN, TRANSPOSED };                             // cublasOperation_t.
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };  // cudaDataType_t.
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, DEFAULT_ALGORITHM = -1 };
 
-// X(member, symbol, parameters)
-#define BLAS_FUNCTIONS(X)                                                                         \
-  X(Create, "cublasCreate_v2", (void **handle))                                                   \
-  X(Destroy, "cublasDestroy_v2", (void *handle))                                                  \
-  X(SetStream, "cublasSetStream_v2", (void *handle, CUstream stream))                             \
-  X(Gemm, "cublasGemmStridedBatchedEx",                                                           \
-    (void *handle, int turn_a, int turn_b, int m, int n, int k, const void *alpha, const void *a, \
-     int a_type, int a_pitch, long long a_step, const void *b, int b_type, int b_pitch,           \
-     long long b_step, const void *beta, void *c, int c_type, int c_pitch, long long c_step,      \
-     int count, int compute, int algorithm))
+// X(name without "cublas", types of the parameters)
+// clang-format off
+#define BLAS_FUNCTIONS(X) \
+  X(Create_v2, void **) X(Destroy_v2, void *) X(SetStream_v2, void *, CUstream) \
+  X(GemmStridedBatchedEx, void *, int, int, int, int, int, const void *, const void *, int, int, \
+    long long, const void *, int, int, long long, const void *, void *, int, int, long long, int, \
+    int, int)
+#define BLAS_SYMBOL(name, ...) {"cublas" #name, &blas.name},
+// clang-format on
 
 static struct {
-#define X(member, symbol, parameters) int(*member) parameters;
-  BLAS_FUNCTIONS(X)
-#undef X
-  bool is_there;
+  BLAS_FUNCTIONS(KIT_POINTER) bool is_there;
 } blas;
 
-bool cuda_blas_start(void) {
-  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
-                                      NULL};
-  static const cuda_symbol symbols[] = {
-#define X(member, symbol, parameters) {symbol, &blas.member},
-      BLAS_FUNCTIONS(X)
-#undef X
-          {NULL, NULL}};
-  char reason[300];
-  void *library = cuda_library("cublas", "HAL_CUDA_CUBLAS", names, reason, sizeof(reason));
-  const char *missing = library == NULL ? reason : cuda_symbols(library, symbols);
-  blas.is_there = missing == NULL;
-  if (missing != NULL) {
-    kit_log(HAL_LOG_INFO, "no cuBLAS (%.200s): the operator matmul is not offered", missing);
+int cuda_blas_start(void) {
+  static const kit_symbol symbols[] = {BLAS_FUNCTIONS(BLAS_SYMBOL){NULL, NULL}};
+  static const kit_library library = {
+      .what = "cuBLAS",
+      .option = "cublas",
+      .environment = "HAL_CUDA_CUBLAS",
+      .files = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
+      .symbols = symbols,
+      .advice = "The operator matmul is not offered",
+      .missing = "it is older than CUDA 11. The operator matmul is not offered"};
+  blas.is_there = kit_library_open(&library) == HAL_OK;
+  if (!blas.is_there) {
+    kit_log(HAL_LOG_INFO, "%s", kit_error_text());
   }
   return blas.is_there;
 }
@@ -83,30 +77,37 @@ static int turn(const kit_matrix *matrix) {
 }
 
 // cuBLAS has columns first: rows of c = a b are the columns of its transpose, b' a'.
-int32_t cuda_blas_run(cuda_queue *queue, const kit_operator *use) {
+int32_t cuda_blas_run(kit_queue *queue, const kit_operator *use) {
   kit_matmul p;
   kit_matmul_read(use, &p);
-  if (p.m == 0 || p.n == 0 || p.count == 0) return HAL_OK;
+  if (p.m == 0 || p.n == 0 || p.count == 0) {
+    return HAL_OK;
+  }
   bool is_wide = p.dtype == HAL_DTYPE_F64;
   int type = type_of(p.dtype);
   double wide[] = {p.alpha, p.beta};
   float narrow[] = {(float)p.alpha, (float)p.beta};
   const void *alpha = is_wide ? (void *)&wide[0] : &narrow[0];
   const void *beta = is_wide ? (void *)&wide[1] : &narrow[1];
-  if (queue->blas == NULL) {
-    int32_t status = check(blas.Create(&queue->blas), "cublasCreate");
+  if (queue->data == NULL) {  // The queue's handle is made when it is needed.
+    int32_t status = check(blas.Create_v2(&queue->data), "cublasCreate");
     if (status == HAL_OK) {
-      status = check(blas.SetStream(queue->blas, queue->stream), "cublasSetStream");
+      status = check(blas.SetStream_v2(queue->data, queue->native), "cublasSetStream");
     }
-    if (status != HAL_OK) return status;
+    if (status != HAL_OK) {
+      return status;
+    }
   }
-  return check(blas.Gemm(queue->blas, turn(&p.b), turn(&p.a), p.n, p.m, p.k, alpha, use->data[1],
-                         type, p.b.pitch, p.b.step, use->data[0], type, p.a.pitch, p.a.step, beta,
-                         use->data[2], type, p.c.pitch, p.c.step, (int)p.count,
-                         is_wide ? COMPUTE_64F : COMPUTE_32F, DEFAULT_ALGORITHM),
+  return check(blas.GemmStridedBatchedEx(queue->data, turn(&p.b), turn(&p.a), p.n, p.m, p.k, alpha,
+                                         use->data[1], type, p.b.pitch, p.b.step, use->data[0],
+                                         type, p.a.pitch, p.a.step, beta, use->data[2], type,
+                                         p.c.pitch, p.c.step, (int)p.count,
+                                         is_wide ? COMPUTE_64F : COMPUTE_32F, DEFAULT_ALGORITHM),
                "cublasGemmStridedBatchedEx");
 }
 
-void cuda_blas_stop(cuda_queue *queue) {
-  if (queue->blas != NULL) blas.Destroy(queue->blas);
+void cuda_blas_stop(kit_queue *queue) {
+  if (queue->data != NULL) {
+    blas.Destroy_v2(queue->data);
+  }
 }

@@ -1,6 +1,7 @@
 // The port of CUDA devices: the driver's memory and streams, kernels compiled by NVRTC.
 //
 // Options (hal_host.options, else the environment):
+//   device=NAME   HAL_CUDA_DEVICE=NAME  devices with this in their name, or with this number
 //   libcuda=PATH  HAL_CUDA_DRIVER=PATH  the driver; default: libcuda.so.1
 //   nvrtc=PATH    HAL_CUDA_NVRTC=PATH   the compiler; default: libnvrtc.so.13, .12, .11.2
 //   cublas=PATH   HAL_CUDA_CUBLAS=PATH  the operator matmul; default: libcublas.so.13, .12, .11; a
@@ -10,106 +11,169 @@
 #include "cuda.h"
 #include "kit_tables.h"
 
-static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
-  cuda_chip *chip = cuda_chip_at(index);
-  *out_facts = (kit_device_facts){
-      .name = chip->name,
-      .hcd_ref = "hal/cuda",
-      .hcd_overlay = chip->overlay,
-      .hcd = kit_host_hcd(),
-      .memory_bytes = chip->memory_bytes,
-      .alignment_bytes = 256,
-      .dlpack_type = 2,  // kDLCUDA
-  };
-  return HAL_OK;
-}
+#define AT(span) ((span)->native + (span)->offset_bytes)
 
-// ---- Memory ----
+// ---- Memory and queues ----
 
-static int32_t zero_bytes(cuda_chip *chip, CUdeviceptr at, uint64_t bytes) {
-  int32_t status = cuda_check(cu.Set8(at, 0, bytes, chip->service), "cuMemsetD8Async");
-  return status != HAL_OK ? status
-                          : cuda_check(cu.StreamSynchronize(chip->service), "cuStreamSynchronize");
-}
-
-static int32_t reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
-                       kit_allocation *out_allocation) {
-  cuda_chip *chip = cuda_chip_of(device);
-  uint64_t more = alignment > 256 ? alignment - 256 : 0;  // The driver aligns to 256 at least.
+static int32_t reserve(void *device, uint64_t bytes, kit_allocation *out) {
   CUdeviceptr address = 0;
-  int32_t status = cuda_enter(chip);
-  if (status != HAL_OK) return status;
-  status = cuda_check(cu.MemAlloc(&address, bytes + more), "cuMemAlloc");
-  if (status == HAL_OK) {
-    CUdeviceptr first = (address + alignment - 1) & -(CUdeviceptr)alignment;
-    out_allocation->native = first;
-    out_allocation->pointer = (void *)(uintptr_t)first;
-    out_allocation->port_data = (void *)(uintptr_t)address;
-    if (zero) status = zero_bytes(chip, first, bytes);
-    if (status != HAL_OK) cu.MemFree(address);
-  }
-  cuda_leave();
+  (void)device;
+  int32_t status = CU(MemAlloc_v2, &address, bytes);
+  out->native = address;
+  out->pointer = (void *)(uintptr_t)address;
   return status;
 }
 
-static void release(kit_device *device, kit_allocation *allocation) {
-  if (cuda_enter(cuda_chip_of(device)) == HAL_OK) {
-    cu.MemFree((CUdeviceptr)(uintptr_t)allocation->port_data);
-    cuda_leave();
+static void release(void *device, kit_allocation *allocation) {
+  (void)device;
+  cu.MemFree_v2(allocation->native);
+}
+
+static int32_t queue_open(kit_queue *queue) {
+  bool is_ours = !queue->is_wrapped;
+  return is_ours ? CU(StreamCreate, &queue->native, CUDA_STREAM_NON_BLOCKING) : HAL_OK;
+}
+
+static void queue_close(kit_queue *queue) {
+  cuda_blas_stop(queue);
+  if (!queue->is_wrapped) {
+    cu.StreamDestroy_v2(queue->native);
   }
 }
 
-static int32_t pin(kit_device *device, uint64_t bytes, void **out_pointer) {
-  int32_t status = cuda_enter(cuda_chip_of(device));
-  if (status == HAL_OK) {
-    status = cuda_check(cu.MemHostAlloc(out_pointer, bytes, CUDA_HOST_PORTABLE), "cuMemHostAlloc");
-    cuda_leave();
+static int32_t queue_finish(kit_queue *queue) {
+  return CU(StreamSynchronize, queue->native);
+}
+
+// ---- Commands ----
+
+static int32_t write_bytes(kit_queue *queue, const kit_span *to, const void *from) {
+  return CU(MemcpyHtoDAsync_v2, AT(to), from, to->bytes, queue->native);
+}
+
+static int32_t read_bytes(kit_queue *queue, const kit_span *from, void *to) {
+  return CU(MemcpyDtoHAsync_v2, to, AT(from), from->bytes, queue->native);
+}
+
+static int32_t copy(kit_queue *queue, const kit_span *from, const kit_span *to) {
+  return CU(MemcpyDtoDAsync_v2, AT(to), AT(from), to->bytes, queue->native);
+}
+
+static int32_t fill(kit_queue *queue, const kit_span *to, const void *pattern, uint32_t size) {
+  uint32_t words[2] = {0};
+  uint64_t count = to->bytes / size;
+  memcpy(words, pattern, size);
+  switch (size) {
+    case 1:
+      return CU(MemsetD8Async, AT(to), (uint8_t)words[0], count, queue->native);
+    case 2:
+      return CU(MemsetD16Async, AT(to), (uint16_t)words[0], count, queue->native);
+    case 4:
+      return CU(MemsetD32Async, AT(to), words[0], count, queue->native);
   }
+  int32_t status = CU(MemsetD2D32Async, AT(to), 8, words[0], 1, count, queue->native);
+  return status != HAL_OK ? status
+                          : CU(MemsetD2D32Async, AT(to) + 4, 8, words[1], 1, count, queue->native);
+}
+
+static int32_t launch(kit_queue *queue, const kit_call *call) {
+  const kit_function *function = call->function;
+  return CU(LaunchKernel, function->entry, (unsigned)call->grid[0], (unsigned)call->grid[1],
+            (unsigned)call->grid[2], call->lanes, 1, 1, function->near_bytes, queue->native,
+            (void **)call->values, NULL);
+}
+
+// ---- Events ----
+
+static int32_t mark(kit_queue *queue, void **event) {
+  int32_t status = *event != NULL ? HAL_OK : CU(EventCreate, event, 0);
+  return status != HAL_OK ? status : CU(EventRecord, *event, queue->native);
+}
+
+static int32_t ask(kit_queue *queue, void *event) {
+  CUresult result = cu.EventQuery(event);
+  (void)queue;
+  return result == CUDA_NOT_READY ? HAL_NOT_READY : cuda_check(result, "the operation");
+}
+
+static void drop(void *event) {
+  cu.EventDestroy_v2(event);
+}
+
+static int32_t elapsed_ns(void *from, void *to, int64_t *out_ns) {
+  float ms = 0;
+  int32_t status = CU(EventElapsedTime, &ms, from, to);
+  *out_ns = (int64_t)((double)ms * 1e6);
   return status;
 }
 
-static void unpin(kit_device *device, void *pointer) {
-  if (cuda_enter(cuda_chip_of(device)) == HAL_OK) {
-    cu.MemFreeHost(pointer);
-    cuda_leave();
-  }
+// ---- Optional ----
+
+static int32_t pin(void *device, uint64_t bytes, void **out_pointer) {
+  (void)device;
+  return CU(MemHostAlloc, out_pointer, bytes, CUDA_HOST_PORTABLE);
+}
+
+static void unpin(void *device, void *pointer) {
+  (void)device;
+  cu.MemFreeHost(pointer);
 }
 
 // ---- Tier 3 ----
 
+static int32_t copy_peer(kit_queue *queue, void *from_device, const kit_span *from, void *to_device,
+                         const kit_span *to) {
+  const cuda_chip *source = from_device, *target = to_device;
+  return CU(MemcpyPeerAsync, AT(to), target->context, AT(from), source->context, from->bytes,
+            queue->native);
+}
+
 static int32_t peer_info(uint32_t index, uint32_t peer, uint32_t key, int64_t *out_value) {
+  const cuda_chip *one = kit_device_data_at(index), *other = kit_device_data_at(peer);
   int can = index == peer;
   if (index != peer) {
-    cu.DeviceCanAccessPeer(&can, cuda_chip_at(index)->id, cuda_chip_at(peer)->id);
+    cu.DeviceCanAccessPeer(&can, one->id, other->id);
   }
   *out_value = key == HAL_PEER_ACCESS ? can : 0;  // Nobody has measured the links.
   return key >= HAL_PEER_ACCESS && key <= HAL_PEER_LATENCY ? HAL_OK : HAL_ERROR_NOT_FOUND;
 }
 
-// ---- Tier 1 ----
+// ---- The port ----
 
-static const kit_port port = {
-    .runtime = cuda_words,
-    .runs_on = "device",
-    .format = "source.cuda",
-    .hooks = {.start = cuda_start,
-              .stop = cuda_stop,
-              .device_count = cuda_chip_count,
-              .device_facts = device_facts,
-              .reserve = reserve,
-              .release = release,
-              .pin = pin,
-              .unpin = unpin,
-              .queue_open = cuda_queue_open,
-              .queue_close = cuda_queue_close,
-              .submit = cuda_submit,
-              .finished = cuda_finished,
-              .peer_info = peer_info,
-              .operator_info = cuda_blas_info,
-              .operator_supports = cuda_blas_supports,
-              .module_open = cuda_module_open,
-              .module_close = cuda_module_close},
-};
+static const kit_driver driver = {.enter = cuda_enter,
+                                  .leave = cuda_leave,
+                                  .reserve = reserve,
+                                  .release = release,
+                                  .pin = pin,
+                                  .unpin = unpin,
+                                  .queue_open = queue_open,
+                                  .queue_close = queue_close,
+                                  .queue_finish = queue_finish,
+                                  .write = write_bytes,
+                                  .read = read_bytes,
+                                  .copy = copy,
+                                  .fill = fill,
+                                  .launch = launch,
+                                  .copy_peer = copy_peer,
+                                  .operate = cuda_blas_run,
+                                  .mark = mark,
+                                  .ask = ask,
+                                  .drop = drop,
+                                  .elapsed_ns = elapsed_ns,
+                                  .compile = cuda_compile,
+                                  .find = cuda_find,
+                                  .program_drop = cuda_program_drop};
+
+static const kit_port port = {.runtime = cuda_runtime,
+                              .runs_on = "device",
+                              .format = "source.cuda",
+                              .driver = &driver,
+                              .hooks = {.start = cuda_start,
+                                        .device_describe = cuda_describe,
+                                        .device_drop = cuda_drop,
+                                        .peer_info = peer_info,
+                                        .operator_info = cuda_blas_info,
+                                        .operator_supports = cuda_blas_supports}};
 
 KIT_ENTRY(port, .name = "cuda", .vendor = "hal", .version = "1.0.0", .build_id = "1.0.0",
           .device = KIT_DEVICE_TABLE(.peer_info = kit_device_peer_info),

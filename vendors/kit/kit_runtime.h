@@ -32,6 +32,10 @@ typedef struct kit_symbol {
   void *place;  // Of the pointer to the function. The list ends with a NULL name.
 } kit_symbol;
 
+// In a list FUNCTIONS(X) of X(name, types of the parameters), a pointer to a function that answers
+// an int: `typedef struct acme_functions { FUNCTIONS(KIT_POINTER) } acme_functions;`.
+#define KIT_POINTER(name, ...) int (*name)(__VA_ARGS__);
+
 typedef struct kit_library {
   const char *what;                  // In errors: "OpenCL loader".
   const char *option, *environment;  // What may name the file; NULL: nothing does.

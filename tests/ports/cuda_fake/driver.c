@@ -138,11 +138,6 @@ FAKE_API int cuGetErrorName(int code, const char **out) {
   return 0;
 }
 
-FAKE_API int cuGetErrorString(int code, const char **out) {
-  *out = code == 0 ? "no error" : "an error of the fake driver";
-  return 0;
-}
-
 FAKE_API int cuDeviceGetCount(int *count) {
   ENTER(false);
   *count = device_count();
@@ -436,14 +431,6 @@ FAKE_API int cuEventQuery(event *asked) {
   return is_done ? 0 : NOT_READY;
 }
 
-FAKE_API int cuEventSynchronize(event *asked) {
-  ENTER(true);
-  pthread_mutex_lock(&asked->lock);
-  while (asked->done != asked->wanted) pthread_cond_wait(&asked->changed, &asked->lock);
-  pthread_mutex_unlock(&asked->lock);
-  return 0;
-}
-
 FAKE_API int cuEventElapsedTime(float *ms, event *from, event *to) {
   ENTER(true);
   if (from->done == 0 || to->done == 0) return INVALID_HANDLE;
@@ -531,15 +518,14 @@ FAKE_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, str
   return fill(to, value, 1, count, 0, 1, queue);
 }
 
+FAKE_API int cuMemsetD16Async(uint64_t to, unsigned short value, size_t count, stream *queue) {
+  ENTER(true);
+  return fill(to, value, 2, count, 0, 1, queue);
+}
+
 FAKE_API int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, stream *queue) {
   ENTER(true);
   return fill(to, value, 4, count, 0, 1, queue);
-}
-
-FAKE_API int cuMemsetD2D8Async(uint64_t to, size_t pitch, unsigned char value, size_t width,
-                               size_t height, stream *queue) {
-  ENTER(true);
-  return fill(to, value, 1, width, pitch, height, queue);
 }
 
 FAKE_API int cuMemsetD2D32Async(uint64_t to, size_t pitch, unsigned value, size_t width,
