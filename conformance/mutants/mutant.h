@@ -101,6 +101,14 @@ int mutant_waits_already(uint64_t handle);  // M106: another thread waits for it
 void mutant_waited(uint64_t handle);
 void mutant_recorded(hal_event event);  // M107
 int mutant_is_foreign(hal_event event);
+int mutant_memory_is_short(hal_device device, uint64_t bytes);  // M66
+int mutant_keeps_freed(hal_memory memory);                      // M109: a free that does nothing.
+void mutant_refused(int32_t status);                            // M109: notes an allocation's end.
+int mutant_is_tired(int32_t status);  // M110: a launch ended so; 1: it does nothing from now on.
+int mutant_loses_device(int32_t *out_status);  // 1: the host asked for it; M67 tells nobody.
+void mutant_leaks_later(void);                 // M111: a stream was created.
+int mutant_is_used_up(void);                   // M74: an event was created.
+extern uint64_t mutant_operation_limit;  // Operations before the device is lost; 0: never lost.
 int32_t mutant_felt(int32_t status);  // M108: what a call answers after another thread's failure.
 
 // ---- image.c ----

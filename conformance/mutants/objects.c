@@ -80,7 +80,11 @@ int32_t mutant_alloc(hal_device device, const hal_memory_desc *desc, hal_memory 
   if (mutant_takes_last(MUTANT_MEMORY, out_memory)) {
     return HAL_OK;
   }
+  if (mutant_memory_is_short(device, desc->bytes)) {
+    return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "the memory is in pieces");
+  }
   int32_t status = kit_memory_alloc(device, desc, out_memory);
+  mutant_refused(status);
   mutant_gave(MUTANT_MEMORY, status, *out_memory);
   if (status == HAL_ERROR_OUT_OF_MEMORY) {
     atomic_store(&was_full, 1);
@@ -98,6 +102,9 @@ int32_t mutant_free(hal_memory memory) {
   if (is_fault(64) && kit_memory_native_handle(memory, &native) == HAL_OK &&
       kit_memory_info(memory, &facts) == HAL_OK) {
     memset((void *)(uintptr_t)native, 0xDD, facts.bytes);
+  }
+  if (mutant_keeps_freed(memory)) {
+    return HAL_OK;
   }
   int32_t status = kit_memory_free(memory);
   if (is_fault(8) && status == HAL_ERROR_INVALID_HANDLE && memory != 0) {

@@ -82,6 +82,7 @@ int32_t mutant_stream_create(hal_device device, uint32_t flags, hal_stream *out_
   if (is_fault(39)) {
     mutant_lost = malloc(LEAK_BYTES);
   }
+  mutant_leaks_later();
   if (mutant_takes_last(MUTANT_STREAM, out_stream)) {
     return HAL_OK;
   }
@@ -181,6 +182,9 @@ int32_t mutant_wait_event(hal_stream stream, hal_event event) {
 // ---- events ----
 
 int32_t mutant_event_create(hal_device device, uint32_t flags, hal_event *out_event) {
+  if (mutant_is_used_up()) {
+    return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "the pool has no event left");
+  }
   if (mutant_takes_last(MUTANT_EVENT, out_event)) {
     return HAL_OK;
   }

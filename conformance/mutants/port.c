@@ -16,6 +16,9 @@ static int32_t start(void) {
   if (kit_option("mutant", "HAL_FAULT", text, sizeof(text)) != NULL && text[0] == 'M') {
     mutant_fault = atoi(text + 1);
   }
+  char limit[24];
+  int is_limited = kit_option("fault_device_lost_after", NULL, limit, sizeof(limit)) != NULL;
+  mutant_operation_limit = is_limited ? strtoull(limit, NULL, 10) + 1 : 0;
   int64_t bytes = 0;
   if (!kit_hcd_i64(kit_host_hcd(), "memory.dram.capacity_bytes", &bytes)) {
     return kit_fail(HAL_ERROR_NOT_FOUND, "the description lacks memory.dram.capacity_bytes");

@@ -1,5 +1,6 @@
 // Faults that need several threads, much memory, many failures or a long life to show.
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -134,4 +135,71 @@ int32_t mutant_felt(int32_t status) {
   }
   pthread_mutex_unlock(&lock);
   return is_felt ? kit_fail(HAL_ERROR_EXECUTION_FAILED, "a call of another thread failed") : status;
+}
+
+// ---- memory ----
+
+enum { MANY_BUFFERS = 1000, LARGE_BYTES = 1 << 20 };
+
+int mutant_memory_is_short(hal_device device, uint64_t bytes) {
+  static atomic_uint made;
+  hal_memory_figures figures = {.size = sizeof(figures)};
+  return is_fault(66) && atomic_fetch_add(&made, 1) > MANY_BUFFERS &&
+         kit_memory_stats(device, &figures) == HAL_OK && bytes <= figures.total_bytes &&
+         figures.in_use_bytes + bytes > figures.total_bytes / 2;
+}
+
+static atomic_int was_refused;
+
+void mutant_refused(int32_t status) {
+  if (status == HAL_ERROR_OUT_OF_MEMORY) {
+    atomic_store(&was_refused, 1);
+  }
+}
+
+int mutant_keeps_freed(hal_memory memory) {
+  hal_memory_facts facts = {.size = sizeof(facts)};
+  return is_fault(109) && atomic_load(&was_refused) && kit_memory_info(memory, &facts) == HAL_OK &&
+         facts.bytes >= LARGE_BYTES;
+}
+
+// ---- failures ----
+
+enum { FAILURES_TAKEN = 5 };
+
+int mutant_is_tired(int32_t status) {
+  static atomic_uint failures;
+  if (status == HAL_ERROR_EXECUTION_FAILED) {
+    atomic_fetch_add(&failures, 1);
+  }
+  return is_fault(110) && atomic_load(&failures) >= FAILURES_TAKEN;
+}
+
+uint64_t mutant_operation_limit;
+
+int mutant_loses_device(int32_t *out_status) {
+  static atomic_uint_fast64_t operations;
+  if (mutant_operation_limit == 0 ||
+      atomic_fetch_add(&operations, 1) < mutant_operation_limit - 1) {
+    return 0;
+  }
+  *out_status =
+      is_fault(67) ? HAL_OK : kit_fail(HAL_ERROR_DEVICE_LOST, "the device is lost, as asked for");
+  return 1;
+}
+
+// ---- long runs ----
+
+enum { GOOD_STREAMS = 300, LATE_LEAK_BYTES = 64, EVENTS_OF_THE_POOL = 65536 };
+
+void mutant_leaks_later(void) {
+  static atomic_uint streams;
+  if (is_fault(111) && atomic_fetch_add(&streams, 1) >= GOOD_STREAMS) {
+    mutant_lost = malloc(LATE_LEAK_BYTES);
+  }
+}
+
+int mutant_is_used_up(void) {
+  static atomic_uint events;
+  return is_fault(74) && atomic_fetch_add(&events, 1) >= EVENTS_OF_THE_POOL;
 }

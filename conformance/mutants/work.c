@@ -178,12 +178,17 @@ static int32_t run_launch(kit_device *device, kit_operation *operation) {
   if (is_fault(75)) {
     mutant_lost = malloc(LEAK_BYTES);
   }
+  if (mutant_is_tired(HAL_OK)) {
+    atomic_fetch_sub(&mutant_launches_waiting, 1);
+    return HAL_OK;
+  }
   int32_t status =
       is_fault(42) ? run_without_tail(device, operation) : kit_host_run(device, operation);
   if (is_fault(98) && status == HAL_OK) {
     status = kit_host_run(device, operation);
   }
   atomic_fetch_sub(&mutant_launches_waiting, 1);
+  mutant_is_tired(status);
   if (status == HAL_OK) {
     spoil(operation);
   }
@@ -191,6 +196,10 @@ static int32_t run_launch(kit_device *device, kit_operation *operation) {
 }
 
 int32_t mutant_run(kit_device *device, kit_operation *operation) {
+  int32_t lost = HAL_OK;
+  if (mutant_loses_device(&lost)) {
+    return lost;
+  }
   if (is_fault(31) && atomic_load(&mutant_is_dropping)) {
     return HAL_OK;
   }

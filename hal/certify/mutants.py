@@ -5,7 +5,7 @@ layer leaves a host rule out. *Hand-written* ones are ports of `conformance/muta
 `catalogue.yaml` names:
 
     port: mutants/hal_port_mutant.so  # below the folder of the libraries
-    hcd: some/chip                    # optional: the HCD to open it with
+    hcd: some/chip                    # optional: the HCD to open it with, by name or beside it
     mutants:
       - {id: M26, tier: 1, fault: "event signalled at record", rules: [HAL-EVT-022]}
 
@@ -151,4 +151,5 @@ def _target(port: str, hcd: str) -> Target:
             call="hal-certify --self-test",
             next_step="Build it with ./start build.",
         )
-    return find(str(path), hcd=hcd)
+    beside = _paths.lib_dir() / hcd
+    return find(str(path), hcd=str(beside) if hcd and beside.is_file() else hcd)

@@ -19,6 +19,9 @@ __all__ = ["growth"]
 HEAP_BYTES_PER_ROUND = 24
 """Growth of the C heap that counts as a leak: less than this is the harness's own book-keeping."""
 
+LEAST_ROUNDS = 200
+"""Fewer say nothing: a heap's noise of about 2 KiB would be a leak of 24 bytes a round."""
+
 SETTLE_S = 1.0
 TRIES = 3
 
@@ -61,7 +64,12 @@ def growth(rig: Rig, step: Callable[[], None], *, rounds: int) -> dict[str, floa
 
     As many rounds go before, so that caches are full, and what ends on another thread is waited
     for. A table that grows once is no leak: growth counts only when each of a few tries shows it.
+
+    Raises:
+        ValueError: there are fewer than 200 rounds.
     """
+    if rounds < LEAST_ROUNDS:
+        raise ValueError(f"growth over {rounds} rounds is noise; take {LEAST_ROUNDS} or more")
     mark = rig.raw.mark()
     _repeat(rig, step, rounds, mark)
     found: dict[str, float] = {}
