@@ -45,44 +45,36 @@ int32_t vulkan_block_create(vulkan_device *on, uint64_t bytes, bool for_host,
   return status;
 }
 
-// What stands behind a kit_allocation; `offset` is where its first byte lies in the buffer.
-typedef struct reserved {
-  vulkan_block block;
-  uint64_t offset;
-} reserved;
-
 int32_t vulkan_reserve(kit_device *device, uint64_t bytes, uint64_t alignment, int zero,
                        kit_allocation *out_allocation) {
   vulkan_device *on = vulkan_device_of(device);
-  reserved *made = calloc(1, sizeof(*made));
+  vulkan_block *made = calloc(1, sizeof(*made));
   if (made == NULL) {
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory for a buffer");
   }
   // Room to move the first byte, and to fill whole words.
   uint64_t whole = (bytes + 3) & ~UINT64_C(3);
-  int32_t status = vulkan_block_create(on, whole + alignment, false, &made->block);
-  if (status == HAL_OK && zero && (status = vulkan_clear(device, &made->block)) != HAL_OK) {
-    vulkan_block_free(on, &made->block);
+  int32_t status = vulkan_block_create(on, whole + alignment, false, made);
+  if (status == HAL_OK && zero && (status = vulkan_clear(device, made)) != HAL_OK) {
+    vulkan_block_free(on, made);
   }
   if (status != HAL_OK) {
     free(made);
     return status;
   }
-  made->offset = -made->block.address & (alignment - 1);
-  out_allocation->pointer = (void *)(uintptr_t)(made->block.address + made->offset);
-  out_allocation->native = (uint64_t)(uintptr_t)made->block.buffer;
-  out_allocation->port_data = made;
+  uint64_t first = (made->address + alignment - 1) & ~(alignment - 1);
+  *out_allocation =
+      (kit_allocation){.pointer = (void *)(uintptr_t)first, .native = first, .port_data = made};
   return HAL_OK;
 }
 
 void vulkan_release(kit_device *device, kit_allocation *allocation) {
-  reserved *made = allocation->port_data;
-  vulkan_block_free(vulkan_device_of(device), &made->block);
-  free(made);
+  vulkan_block_free(vulkan_device_of(device), allocation->port_data);
+  free(allocation->port_data);
 }
 
 VkBuffer vulkan_range(const kit_range *range, VkDeviceSize *out_offset) {
-  const reserved *made = kit_memory_allocation(range->memory)->port_data;
-  *out_offset = made->offset + range->offset_bytes;
-  return made->block.buffer;
+  const vulkan_block *made = kit_memory_allocation(range->memory)->port_data;
+  *out_offset = (uint64_t)(uintptr_t)kit_range_pointer(range) - made->address;
+  return made->buffer;
 }

@@ -172,9 +172,8 @@ static int32_t record_fill(vulkan_device *on, slot *at, const kit_operation *ope
     vk.vkCmdFillBuffer(at->commands, buffer, offset, bytes, word);
     return HAL_OK;
   }
-  static const uint32_t masks[4];
   VkPipeline pipeline;
-  int32_t status = vulkan_pipeline_get(on, masks, &pipeline);
+  int32_t status = vulkan_pipeline_get(on, NULL, &pipeline);
   if (status == HAL_OK) {
     vulkan_push push = {
         {(uint64_t)(uintptr_t)kit_range_pointer(&operation->target), bytes, pattern}, {length, 0}};

@@ -54,12 +54,8 @@ typedef struct vulkan_block {
   void *mapped;
 } vulkan_block;
 
-// The interpreter with some of its operations, functions and types.
-typedef struct vulkan_pipeline {
-  struct vulkan_pipeline *next;
-  uint32_t masks[4];
-  VkPipeline pipeline;
-} vulkan_pipeline;
+// The interpreter with these or without, and the shader that fills.
+enum { VULKAN_ELEMENTARY = 1, VULKAN_MORE = 2, VULKAN_FILL = 4, VULKAN_PIPELINES };
 
 typedef struct vulkan_device {
   VkPhysicalDevice physical;
@@ -71,7 +67,7 @@ typedef struct vulkan_device {
   vil_flat_shape shape;
   VkShaderModule interpret, fill;
   VkPipelineLayout layout;
-  vulkan_pipeline *pipelines;
+  VkPipeline pipelines[VULKAN_PIPELINES];
   uint64_t memory_bytes, allocation_bytes;
 } vulkan_device;
 
@@ -101,7 +97,7 @@ VkBuffer vulkan_range(const kit_range *range, VkDeviceSize *out_offset);
 // pipeline.c
 int32_t vulkan_pipelines_create(vulkan_device *on);
 void vulkan_pipelines_free(vulkan_device *on);
-// The interpreter for a program with these masks; masks of zeros: the shader that fills.
+// The interpreter for a program with these masks; NULL: the shader that fills.
 int32_t vulkan_pipeline_get(vulkan_device *on, const uint32_t uses[4], VkPipeline *out_pipeline);
 
 // queue.c
