@@ -183,6 +183,30 @@ def test_special_values_reach_the_sums_that_they_belong_to(
     assert np.array_equal(results[0], results[1], equal_nan=True)
 
 
+@pytest.mark.parametrize("init", [False, True])
+@pytest.mark.parametrize("where", ["left", "right", "both"])
+def test_subnormal_sums_are_kept_wherever_they_are(fast: Device, where: str, init: bool) -> None:
+    """Whole numbers times 2^-140: some rows, columns and depths, in and past the first block."""
+    m, n, k = 300, 600, 1100
+    a, b = (whole_numbers(shape, dtypes.f32, 11) for shape in ((m, k), (k, n)))
+    if where != "right":
+        a[[3, 140], :] *= np.float32(2.0**-70)
+        a[299, 1050:] *= np.float32(2.0**-70)
+    if where != "left":
+        b[:, [5, 550]] *= np.float32(2.0**-70)
+        b[1090:, 40] *= np.float32(2.0**-70)
+    a, b = a.astype(dtypes.bf16.numpy), b.astype(dtypes.bf16.numpy)
+    module = matmul(dtypes.bf16, dtypes.bf16, dtypes.f32, tile=(304, 608, 1104 if init else 560))
+    got = launch(fast, module, m, n, k, a, b, out=np.zeros((m, n), np.float32))
+    exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+    plain = np.ones(n, bool)
+    if where != "left":
+        plain[40] = False  # Large and small numbers meet in one sum.
+    rows = np.arange(m) != (299 if where != "right" else m)
+    assert np.array_equal(got[np.ix_(rows, plain)], exact[np.ix_(rows, plain)])
+    np.testing.assert_allclose(got, exact, rtol=1e-6)
+
+
 def test_an_instruction_set_that_does_not_exist_is_refused() -> None:
     with pytest.raises(PortLoadError, match=r"isa=mmx: .*sets are none, plain, avx2, avx512, amx"):
         hal.load_port("cpu", options={"isa": "mmx"})

@@ -31,10 +31,10 @@ typedef struct cpu_product {
   bool needs_rows;          // `multiply` reads `rows` left rows even when fewer count.
   bool shifts;  // 8-bit integers: the kernel multiplies u8 by i8. Signed left values are
                 // packed 128 larger, unsigned right ones 128 smaller.
-  // Packs `count` values of one row.
-  void (*pack_left)(void *out, const void *row, uint32_t dtype, uint32_t count);
+  // Packs `count` values of one row. False, like the next: `multiply` does not do such values.
+  bool (*pack_left)(void *out, const void *row, uint32_t dtype, uint32_t count);
   // Packs `depth` rows (`pitch` values apart) of `columns` columns into panels of `panel_bytes`.
-  void (*pack_right)(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+  bool (*pack_right)(void *out, size_t panel_bytes, const void *first, int64_t pitch,
                      uint32_t dtype, uint32_t depth, uint32_t columns);
   // target (`pitch` results from row to row) = or, with `add`, += left · right for a depth above 0.
   // `line` is the distance of the lines of `right` in groups of one column, `step` that of the rows

@@ -38,31 +38,112 @@ static void configure(void) {
   _tile_loadconfig(&config);
 }
 
-// Registers: 0 to 3 the sums of the four quarters, 4 and 5 left, 6 and 7 right.
-static void clear_sums(void) {
+static void release(void) {
+  _tile_release();
+}
+
+// Sums of a block: four registers, one after another.
+typedef uint32_t sums[4][16][16];
+
+enum {
+  BLOCK_ROWS = 32,
+  MOST_ROWS = 128,   // Of one call: what a panel of the right matrix is used for.
+  STEP_BYTES = 512,  // Of left rows, so that a block of both matrices stays in the nearest cache.
+  LINE_BYTES = DOT_COLUMNS * 4
+};
+
+static inline void load_sums(sums block) {
+  finish_stores(block);
+  _tile_loadd(0, block[0], 64);
+  _tile_loadd(1, block[1], 64);
+  _tile_loadd(2, block[2], 64);
+  _tile_loadd(3, block[3], 64);
+}
+
+static inline void clear_sums(void) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
 }
 
-static void load_operands(const uint8_t *left, const uint8_t *right) {
+static inline void store_sums(sums block) {
+  _tile_stored(0, block[0], 64);
+  _tile_stored(1, block[1], 64);
+  _tile_stored(2, block[2], 64);
+  _tile_stored(3, block[3], 64);
+}
+
+// Adds the product of 32 rows of `bytes` and as many groups of a panel to the registers 0 to 3, the
+// sums of the four quarters. Each operand is loaded just before its first use.
+#define MULTIPLY_BLOCK(left, right, bytes, product)                                      \
+  for (uint32_t at = 0; at < (bytes); at += 64) {                                        \
+    const uint8_t *rows_at = (left) + at, *line = (right) + (size_t)at / 4 * LINE_BYTES; \
+    _tile_loadd(4, rows_at, CPU_ROW_BYTES);                                              \
+    _tile_loadd(6, line, LINE_BYTES);                                                    \
+    product(0, 4, 6);                                                                    \
+    _tile_loadd(7, line + 64, LINE_BYTES);                                               \
+    product(1, 4, 7);                                                                    \
+    _tile_loadd(5, rows_at + (size_t)16 * CPU_ROW_BYTES, CPU_ROW_BYTES);                 \
+    product(2, 5, 6);                                                                    \
+    product(3, 5, 7);                                                                    \
+  }
+
+// Asks for the results that the sums will be put to.
+static inline void fetch(const uint32_t *target, int64_t pitch, uint32_t rows) {
+  for (uint32_t i = 0; i < rows; ++i, target += pitch) {
+    __builtin_prefetch(target, 1, 2);
+    __builtin_prefetch(target + 16, 1, 2);
+  }
+}
+
+static inline __attribute__((always_inline)) void multiply(const uint8_t *left,
+                                                           const uint8_t *right, uint32_t bytes,
+                                                           uint32_t rows, bool is_bf16,
+                                                           const uint32_t *target, int64_t pitch,
+                                                           sums *blocks) {
   finish_stores(left);
-  _tile_loadd(4, left, CPU_ROW_BYTES);
-  _tile_loadd(5, left + (size_t)16 * CPU_ROW_BYTES, CPU_ROW_BYTES);
-  _tile_loadd(6, right, DOT_COLUMNS * 4);
-  _tile_loadd(7, right + 64, DOT_COLUMNS * 4);
+  fetch(target, pitch, rows);
+  for (uint32_t first = 0; first < bytes; first += STEP_BYTES) {
+    uint32_t step = bytes - first < STEP_BYTES ? bytes - first : STEP_BYTES;
+    const uint8_t *panel = right + (size_t)first / 4 * LINE_BYTES;
+    for (uint32_t i = 0; i < rows; i += BLOCK_ROWS) {
+      const uint8_t *block = left + (size_t)i * CPU_ROW_BYTES + first;
+      if (first == 0) {
+        clear_sums();
+      } else {
+        load_sums(blocks[i / BLOCK_ROWS]);
+      }
+      if (is_bf16) {
+        MULTIPLY_BLOCK(block, panel, step, _tile_dpbf16ps)
+      } else {
+        MULTIPLY_BLOCK(block, panel, step, _tile_dpbusd)
+      }
+      store_sums(blocks[i / BLOCK_ROWS]);
+    }
+  }
 }
 
-static void release(void) {
-  _tile_release();
+static inline void put_f32(float *to, const uint32_t *found, uint32_t count, bool add) {
+  const __mmask16 mask = (__mmask16)((1u << count) - 1);
+  __m512 sum = _mm512_load_ps(found);
+  if (add) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to));
+  _mm512_mask_storeu_ps(to, mask, sum);
 }
 
-static void store_sums(uint32_t room[32][DOT_COLUMNS]) {
-  _tile_stored(0, &room[0][0], DOT_COLUMNS * 4);
-  _tile_stored(1, &room[0][16], DOT_COLUMNS * 4);
-  _tile_stored(2, &room[16][0], DOT_COLUMNS * 4);
-  _tile_stored(3, &room[16][16], DOT_COLUMNS * 4);
+static inline void put_i32(uint32_t *to, const uint32_t *found, uint32_t count, bool add) {
+  const __mmask16 mask = (__mmask16)((1u << count) - 1);
+  __m512i sum = _mm512_load_si512(found);
+  if (add) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
+  _mm512_mask_storeu_epi32(to, mask, sum);
+}
+
+static inline uint32_t smaller(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
+static inline const uint32_t *sums_of(sums *blocks, uint32_t row, uint32_t half) {
+  return blocks[row / BLOCK_ROWS][row % BLOCK_ROWS / 16 * 2 + half][row % 16];
 }
 
 static void multiply_bf16(const void *left, int64_t step, const void *right, int64_t line,
@@ -70,21 +151,12 @@ static void multiply_bf16(const void *left, int64_t step, const void *right, int
                           uint32_t columns, bool add) {
   (void)step;  // The left rows are packed.
   (void)line;
-  uint32_t room[32][DOT_COLUMNS] __attribute__((aligned(64)));
-  clear_sums();
-  for (uint32_t l = 0; l < depth; l += 32) {
-    load_operands((const uint8_t *)left + (size_t)l * 2,
-                  (const uint8_t *)right + (size_t)l / 2 * DOT_COLUMNS * 4);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  store_sums(room);
+  sums blocks[MOST_ROWS / BLOCK_ROWS] __attribute__((aligned(64)));
+  multiply(left, right, depth * 2, rows, true, target, pitch, blocks);
   for (uint32_t i = 0; i < rows; ++i) {
-    float *d = (float *)target + i * pitch, sums[DOT_COLUMNS];
-    memcpy(sums, room[i], sizeof(sums));
-    for (uint32_t n = 0; n < columns; ++n) d[n] = add ? d[n] + sums[n] : sums[n];
+    float *d = (float *)target + i * pitch;
+    put_f32(d, sums_of(blocks, i, 0), smaller(columns, 16), add);
+    if (columns > 16) put_f32(d + 16, sums_of(blocks, i, 1), columns - 16, add);
   }
 }
 
@@ -93,27 +165,19 @@ static void multiply_i8(const void *left, int64_t step, const void *right, int64
                         uint32_t columns, bool add) {
   (void)step;  // The left rows are packed.
   (void)line;
-  uint32_t room[32][DOT_COLUMNS] __attribute__((aligned(64)));
-  clear_sums();
-  for (uint32_t l = 0; l < depth; l += 64) {
-    load_operands((const uint8_t *)left + l,
-                  (const uint8_t *)right + (size_t)l / 4 * DOT_COLUMNS * 4);
-    _tile_dpbusd(0, 4, 6);
-    _tile_dpbusd(1, 4, 7);
-    _tile_dpbusd(2, 5, 6);
-    _tile_dpbusd(3, 5, 7);
-  }
-  store_sums(room);
+  sums blocks[MOST_ROWS / BLOCK_ROWS] __attribute__((aligned(64)));
+  multiply(left, right, depth, rows, false, target, pitch, blocks);
   for (uint32_t i = 0; i < rows; ++i) {
     uint32_t *d = (uint32_t *)target + i * pitch;
-    for (uint32_t n = 0; n < columns; ++n) d[n] = add ? d[n] + room[i][n] : room[i][n];
+    put_i32(d, sums_of(blocks, i, 0), smaller(columns, 16), add);
+    if (columns > 16) put_i32(d + 16, sums_of(blocks, i, 1), columns - 16, add);
   }
 }
 
 const cpu_product cpu_amx_bf16 = {.value_bytes = 2,
                                   .group = 2,
                                   .depth_multiple = 32,
-                                  .rows = 32,
+                                  .rows = MOST_ROWS,
                                   .columns = DOT_COLUMNS,
                                   .needs_rows = true,
                                   .pack_left = pack_bf16_left,
@@ -124,7 +188,7 @@ const cpu_product cpu_amx_bf16 = {.value_bytes = 2,
 const cpu_product cpu_amx_i8 = {.value_bytes = 1,
                                 .group = 4,
                                 .depth_multiple = 64,
-                                .rows = 32,
+                                .rows = MOST_ROWS,
                                 .columns = DOT_COLUMNS,
                                 .needs_rows = true,
                                 .shifts = true,

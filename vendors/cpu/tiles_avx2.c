@@ -46,16 +46,17 @@ DEFINE_PRODUCT(i32, 16, 4)
 
 // ---- Optional: 8-bit integers as pairs of 16-bit ones: each pair of products fits 32 bits ----
 
-static void pack_i16_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
+static bool pack_i16_left(void *out, const void *row, uint32_t dtype, uint32_t count) {
   int16_t *to = out;
   if (dtype == HAL_DTYPE_I8) {
     for (uint32_t i = 0; i < count; ++i) to[i] = ((const int8_t *)row)[i];
   } else {
     for (uint32_t i = 0; i < count; ++i) to[i] = ((const uint8_t *)row)[i];
   }
+  return true;
 }
 
-static void pack_i16_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
+static bool pack_i16_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,
                            uint32_t dtype, uint32_t depth, uint32_t columns) {
   for (uint32_t l = 0; l < depth; l += 2) {
     for (uint32_t n = 0; n < columns; n += 16) {
@@ -68,6 +69,7 @@ static void pack_i16_right(void *out, size_t panel_bytes, const void *first, int
       for (int j = 0; j < 16; ++j) to[j] = (uint16_t)above[j] | (uint32_t)(uint16_t)below[j] << 16;
     }
   }
+  return true;
 }
 
 static inline __attribute__((always_inline)) void block_i16(const uint8_t *a, const __m256i *b,

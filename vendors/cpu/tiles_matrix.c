@@ -9,7 +9,7 @@
 #include "vil_launch.h"
 
 enum {
-  LEFT_ROWS = 112,     // Rows of the left matrix that are packed at once: 231 KiB.
+  LEFT_ROWS = 128,     // Rows of the left matrix that are packed at once, at most: 264 KiB.
   RIGHT_COLUMNS = 512  // Columns of the right one: 1 MiB.
 };
 
@@ -39,12 +39,13 @@ static uint32_t round_up(uint32_t value, uint32_t unit) {
 
 // One product while it runs.
 typedef struct job {
-  const cpu_product *product;
+  const cpu_product *product, *careful;  // The second does what the first does not.
   const vil_operation *o;
   view left, right;
   uint8_t *packed_left, *packed_right;
   uint32_t depth, padded;  // Of the present step.
-  size_t panel_bytes;
+  uint32_t left_rows;      // Packed at once.
+  size_t panel_bytes, left_bytes, room_bytes;
   bool in_place;       // The right matrix is read where it lies.
   bool left_in_place;  // The left one is.
   bool add;
@@ -64,16 +65,23 @@ static void multiply_block(const job *j, uint32_t at, uint32_t first_row, uint32
   }
 }
 
-// Packs `rows` rows of the left matrix and multiplies them by `columns` packed columns.
-static void multiply_rows(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
-                          uint32_t first_column, uint32_t columns) {
+// Packs `rows` rows of the left matrix; false when the product does not do their values.
+static bool pack_rows(const job *j, uint32_t at, uint32_t first_row, uint32_t rows) {
   const cpu_product *p = j->product;
+  bool is_done = true;
   for (uint32_t i = 0; i < rows && !j->left_in_place; ++i) {
     uint8_t *out = j->packed_left + (size_t)i * CPU_ROW_BYTES;
-    p->pack_left(out, element(&j->left, first_row + i, at), j->left.dtype, j->depth);
+    is_done &= p->pack_left(out, element(&j->left, first_row + i, at), j->left.dtype, j->depth);
     memset(out + (size_t)j->depth * p->value_bytes, 0,
            (size_t)(j->padded - j->depth) * p->value_bytes);
   }
+  return is_done;
+}
+
+// Multiplies the packed rows by `columns` packed columns.
+static void multiply_rows(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
+                          uint32_t first_column, uint32_t columns) {
+  const cpu_product *p = j->product;
   for (uint32_t n = 0, panel = 0; n < columns; n += p->columns, ++panel) {
     uint32_t width = smaller(p->columns, columns - n);
     if (j->in_place && width == p->columns) {
@@ -110,34 +118,95 @@ static void turn_columns(const job *j, uint32_t at, uint32_t first, uint32_t col
   }
 }
 
-static void pack_columns(const job *j, uint32_t at, uint32_t first, uint32_t columns) {
+static bool pack_columns(const job *j, uint32_t at, uint32_t first, uint32_t columns) {
   const cpu_product *p = j->product;
   if (j->o->b.turned) {
     turn_columns(j, at, first, columns);
-    return;
+    return true;
   }
   uint32_t whole = j->in_place ? columns / p->columns * p->columns : 0;
-  if (whole == columns) return;
-  p->pack_right(j->packed_right + whole / p->columns * j->panel_bytes, j->panel_bytes,
-                element(&j->right, at, first + whole),
-                (int64_t)(j->right.pitch_bytes / j->right.bytes), j->right.dtype, j->depth,
-                columns - whole);
+  if (whole == columns) return true;
+  bool is_done = p->pack_right(j->packed_right + whole / p->columns * j->panel_bytes,
+                               j->panel_bytes, element(&j->right, at, first + whole),
+                               (int64_t)(j->right.pitch_bytes / j->right.bytes), j->right.dtype,
+                               j->depth, columns - whole);
   uint32_t lines = round_up(j->depth, p->group) / p->group;
   size_t used = (size_t)lines * p->group * p->value_bytes * p->columns;
   for (uint32_t panel = whole / p->columns; panel * p->columns < columns && used < j->panel_bytes;
        ++panel)
     memset(j->packed_right + panel * j->panel_bytes + used, 0, j->panel_bytes - used);
+  return is_done;
+}
+
+// Rows that are packed at once: whole blocks.
+static uint32_t most_rows(const cpu_product *p) {
+  return LEFT_ROWS / p->rows * p->rows;
+}
+
+static size_t bytes_of_left(const cpu_product *p, uint32_t rows) {
+  return (size_t)smaller(round_up(rows, p->rows), most_rows(p)) * CPU_ROW_BYTES;
+}
+
+static size_t bytes_of_room(const cpu_product *p, uint32_t rows, uint32_t columns) {
+  size_t right = round_up(smaller(columns, RIGHT_COLUMNS), p->columns);
+  return bytes_of_left(p, rows) + right * CPU_DEPTH_BYTES + 64;
+}
+
+// Takes the room for packed values; false without memory.
+static bool take_room(job *j) {
+  uint8_t *room = vil_scratch(j->o->arena, j->room_bytes);
+  if (!room) return false;
+  if (j->product->needs_rows) memset(room, 0, j->left_bytes);
+  j->packed_left = room;
+  j->packed_right = room + round_up((uint32_t)j->left_bytes, 64);
+  return true;
+}
+
+static bool multiply(const cpu_product *p, const cpu_product *careful, const vil_operation *o,
+                     uint32_t depth);
+
+// The part of a step whose values the product does not do; it takes the room of this job.
+static bool multiply_carefully(const job *j, uint32_t at, uint32_t first_row, uint32_t rows,
+                               uint32_t first_column, uint32_t columns) {
+  vil_operation part = *j->o;
+  part.a.data = (uint8_t *)element(&j->left, first_row, at);
+  part.b.data = (uint8_t *)element(&j->right, at, first_column);
+  part.d.data = (uint8_t *)j->o->d.data + ((uint64_t)first_row * j->o->d.columns + first_column) *
+                                              vil_dtype_bytes(j->o->d.dtype);
+  part.d.valid_rows = rows;
+  part.d.valid_columns = columns;
+  if (j->add) part.flags &= (uint8_t)~VIL_FLAG_INIT;
+  return multiply(j->careful, NULL, &part, j->depth);
+}
+
+// Rows by packed columns.
+static bool multiply_panels(job *j, uint32_t at, uint32_t first_column, uint32_t columns) {
+  uint32_t rows = j->o->d.valid_rows;
+  for (uint32_t m = 0; m < rows; m += j->left_rows) {
+    uint32_t count = smaller(j->left_rows, rows - m);
+    if (pack_rows(j, at, m, count)) {
+      multiply_rows(j, at, m, count, first_column, columns);
+      continue;
+    }
+    if (!multiply_carefully(j, at, m, count, first_column, columns) || !take_room(j)) return false;
+    pack_columns(j, at, first_column, columns);
+  }
+  return true;
 }
 
 // False without memory; the target is then as it was.
-static bool multiply(const cpu_product *p, const vil_operation *o, uint32_t depth) {
+static bool multiply(const cpu_product *p, const cpu_product *careful, const vil_operation *o,
+                     uint32_t depth) {
   uint32_t rows = o->d.valid_rows, columns = o->d.valid_columns,
            most = CPU_DEPTH_BYTES / p->value_bytes;
-  job j = {.product = p, .o = o, .left = view_of(&o->a), .right = view_of(&o->b)};
-  uint32_t left_rows = round_up(smaller(rows, LEFT_ROWS), p->rows);
-  uint32_t panels = round_up(smaller(columns, RIGHT_COLUMNS), p->columns) / p->columns;
-  size_t panel_bytes = (size_t)CPU_DEPTH_BYTES * p->columns,
-         left_bytes = (size_t)left_rows * CPU_ROW_BYTES;
+  job j = {
+      .product = p, .careful = careful, .o = o, .left = view_of(&o->a), .right = view_of(&o->b)};
+  j.left_rows = most_rows(p);
+  j.left_bytes = bytes_of_left(p, rows);
+  j.room_bytes = bytes_of_room(p, rows, columns);
+  // Taken at once, so that nothing fails midway.
+  if (careful && bytes_of_room(careful, rows, columns) > j.room_bytes)
+    j.room_bytes = bytes_of_room(careful, rows, columns);
   // One block of rows uses each packed value once, so packing would not pay. Where rows are short,
   // panels lie as near to each other as packed ones.
   bool near = j.right.pitch_bytes <= 4ull * p->columns * p->value_bytes;
@@ -147,26 +216,23 @@ static bool multiply(const cpu_product *p, const vil_operation *o, uint32_t dept
   // of the first-level cache.
   j.left_in_place = p->group == 1 && o->a.dtype == o->d.dtype && columns <= 4 * p->columns &&
                     j.left.pitch_bytes % 4096 != 0;
-  uint8_t *room = vil_scratch(o->arena, left_bytes + panels * panel_bytes + 64);
-  if (!room) return false;
-  if (p->needs_rows) memset(room, 0, left_bytes);
-  j.packed_left = room;
-  j.packed_right = room + round_up((uint32_t)left_bytes, 64);
+  if (!take_room(&j)) return false;
   if (p->begin) p->begin();
-  for (uint32_t at = 0; at < depth; at += most) {
+  bool is_done = true;
+  for (uint32_t at = 0; at < depth && is_done; at += most) {
     j.depth = smaller(most, depth - at);
     j.padded = round_up(j.depth, p->depth_multiple);
     j.panel_bytes = (size_t)j.padded * p->value_bytes * p->columns;
     j.add = at > 0 || !(o->flags & VIL_FLAG_INIT);
-    for (uint32_t n = 0; n < columns; n += RIGHT_COLUMNS) {
+    for (uint32_t n = 0; n < columns && is_done; n += RIGHT_COLUMNS) {
       uint32_t width = smaller(RIGHT_COLUMNS, columns - n);
-      pack_columns(&j, at, n, width);
-      for (uint32_t m = 0; m < rows; m += LEFT_ROWS)
-        multiply_rows(&j, at, m, smaller(LEFT_ROWS, rows - m), n, width);
+      is_done = pack_columns(&j, at, n, width)
+                    ? multiply_panels(&j, at, n, width)
+                    : multiply_carefully(&j, at, 0, rows, n, width) && take_room(&j);
     }
   }
   if (p->end) p->end();
-  return true;
+  return is_done;
 }
 
 // ---- Optional: 8-bit integers whose kernels want u8 · i8 ----
@@ -196,34 +262,11 @@ static void add_shifts(const vil_operation *o, uint32_t depth) {
   }
 }
 
-// ---- Optional: 16-bit dot products of the hardware flush subnormal numbers ----
-
-// Each value is 0 or at least 2^-50 in size. Then every product is a multiple of 2^-114 and so is
-// every partial sum: none is subnormal. Infinities and NaN pass.
-static bool is_tame_row(const uint16_t *row, uint32_t count) {
-  uint16_t least = UINT16_MAX;
-  for (uint32_t i = 0; i < count; ++i) {
-    uint16_t size = (uint16_t)((row[i] & 0x7FFF) - 1);  // A zero becomes the largest.
-    least = size < least ? size : least;
-  }
-  return least >= ((127 - 50) << 7) - 1;
-}
-
-static bool is_tame(const vil_tile_view *tile, uint32_t rows, uint32_t columns) {
-  view v = view_of(tile);
-  for (uint32_t i = 0; i < rows; ++i) {
-    if (!is_tame_row((const uint16_t *)(const void *)element(&v, i, 0), columns)) return false;
-  }
-  return true;
-}
-
 // ---- Optional: the choice ----
 
-static const cpu_product *choose(const cpu_set *set, const vil_operation *o, uint32_t depth) {
+static const cpu_product *choose(const cpu_set *set, const vil_operation *o) {
   uint32_t dtype = o->a.dtype;
-  if (dtype == HAL_DTYPE_BF16 && set->bf16 && is_tame(&o->a, o->d.valid_rows, depth) &&
-      is_tame(&o->b, depth, o->d.valid_columns))
-    return set->bf16;
+  if (dtype == HAL_DTYPE_BF16 && set->bf16) return set->bf16;
   if (o->d.dtype == HAL_DTYPE_F32) return set->f32;
   if (o->d.dtype == HAL_DTYPE_F64) return set->f64;
   if (dtype == HAL_DTYPE_I32) return set->i32;
@@ -245,8 +288,8 @@ int cpu_matrix(const cpu_set *set, const vil_operation *o) {
     return 1;
   }
   if (o->b.turned && o->b.dtype != o->d.dtype) return 0;
-  const cpu_product *product = choose(set, o, depth);
-  if (!product || !multiply(product, o, depth)) return 0;
+  const cpu_product *product = choose(set, o);
+  if (!product || !multiply(product, set->f32, o, depth)) return 0;
   if (product->shifts) add_shifts(o, depth);
   return 1;
 }

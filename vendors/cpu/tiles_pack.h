@@ -47,14 +47,16 @@ static inline void copy_i32(void *out, const void *row, uint32_t dtype, uint32_t
 // The pack_left and pack_right of a product whose rows `copy` converts to values of `size` bytes in
 // panels of `width`.
 #define DEFINE_PACKING(name, copy, width, size)                                              \
-  static void name##_left(void *out, const void *row, uint32_t dtype, uint32_t count) {      \
+  static bool name##_left(void *out, const void *row, uint32_t dtype, uint32_t count) {      \
     copy(out, row, dtype, count);                                                            \
+    return true;                                                                             \
   }                                                                                          \
-  static void name##_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,  \
+  static bool name##_right(void *out, size_t panel_bytes, const void *first, int64_t pitch,  \
                            uint32_t dtype, uint32_t depth, uint32_t columns) {               \
     uint32_t bytes = vil_dtype_bytes(dtype);                                                 \
     pack_lines(out, panel_bytes, first, (size_t)pitch * bytes, bytes, dtype, depth, columns, \
                width, size, copy);                                                           \
+    return true;                                                                             \
   }
 
 // The product `type` of multiply_`type` and copy_`type`: values of `size` bytes, a group each, in
