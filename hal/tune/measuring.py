@@ -1,4 +1,4 @@
-"""Times of modules on a device: interleaved rounds, the least of each."""
+"""Times of modules on a device: interleaved rounds, the least of single calls of each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hal.ir.analysis import value_of
 from hal.ir.nodes import Kernel
 from hal.vil import Module
 
-__all__ = ["Bench", "least_seconds"]
+__all__ = ["Bench", "least_seconds", "shortest_call_s"]
 
 ROUNDS = 7
 SAMPLE_S = 0.004
-"""A sample repeats the launch until it takes so long."""
+"""A sample repeats the launch for so long."""
 
 
 class Bench:
@@ -58,6 +58,23 @@ class Bench:
         return launch
 
 
+def shortest_call_s(call: Callable[[], None], seconds: float = SAMPLE_S) -> float:
+    """The shortest of single calls, made for so many seconds, at least one.
+
+    Other work on the machine lengthens most calls, and seldom all of them; a mean holds its share
+    of each, and more of it the more cores a call needs at once.
+    """
+    shortest, now = float("inf"), time.perf_counter()
+    end = now + seconds
+    while True:
+        begin = now
+        call()
+        now = time.perf_counter()
+        shortest = min(shortest, now - begin)
+        if now >= end:
+            return shortest
+
+
 def least_seconds(
     launches: Sequence[Callable[[], None]],
     *,
@@ -65,24 +82,19 @@ def least_seconds(
     rounds: int = ROUNDS,
     step: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """The least seconds of one call of each, over rounds in which all take turns.
+    """The least seconds of a single call of each, over rounds in which all take turns.
 
     Args:
         until: `time.monotonic()` after which no further round begins; the first always does.
         step: Called after each sample.
     """
     best = [float("inf")] * len(launches)
-    counts = [1] * len(launches)
     for number in range(rounds + 1):
         if number > 1 and time.monotonic() > until:
             break
         for place, launch in enumerate(launches):
-            begin = time.perf_counter()
-            for _ in range(counts[place]):
-                launch()
-            taken = (time.perf_counter() - begin) / counts[place]
-            if number == 0:  # The first one pays for pages and caches.
-                counts[place] = max(1, min(1000, int(SAMPLE_S / max(taken, 1e-7))))
+            # The first one pays for pages and caches.
+            taken = shortest_call_s(launch, SAMPLE_S if number else 0.0)
             best[place] = min(best[place], taken)
             step()
     return best
