@@ -92,6 +92,9 @@ static int wait_until(const int *ready, const uint32_t *joined, const circle *of
   uint64_t nanoseconds = (uint64_t)end.tv_nsec + limit % 1000000000u;
   end.tv_sec += (time_t)(limit / 1000000000u + nanoseconds / 1000000000u);
   end.tv_nsec = (long)(nanoseconds % 1000000000u);
+  if (is_fault(68) && ready != NULL) {
+    end.tv_sec += 3600;  // M68: the end never comes.
+  }
   int problem = 0;
   while (problem == 0 && !(ready != NULL ? *ready : *joined >= of->rank_count)) {
     problem = pthread_cond_timedwait(&changed, &lock, &end);

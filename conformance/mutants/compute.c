@@ -1,4 +1,4 @@
-// What a collective does to memory, and three faults in it.
+// What a collective does to memory, and faults in it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +103,10 @@ static void spoil(const part *one, uint32_t rank_count, uint64_t bytes, unsigned
 }
 
 int32_t mutant_compute(part *const *parts, uint32_t rank_count) {
+  static atomic_uint done;  // M112: from the 21st on nothing is done.
+  if (is_fault(112) && atomic_fetch_add(&done, 1) >= 20) {
+    return HAL_OK;
+  }
   int verb = parts[0]->verb;
   uint64_t bytes = parts[0]->desc.count * vil_dtype_bytes(parts[0]->desc.dtype);
   bytes *= verb == ALL_GATHER || verb == ALL_TO_ALL ? rank_count : 1;

@@ -10,7 +10,7 @@ ended with the case's process when its time is over.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ class Crew:
         failures: What each failing thread raised, the first one first.
     """
 
-    def __init__(self, rig: Rig, count: int) -> None:
+    def __init__(self, rig: Rig, count: int, *, devices: Sequence[int] = ()) -> None:
+        """Make the threads' rigs, over `rig`'s device or over one of `devices` each."""
         from hal.testing.rig import Rig
 
-        self.rigs = [Rig(rig.raw.view(), rig.device, rig.index) for _ in range(count)]
+        places = [*devices] or [rig.device] * count
+        self.rigs = [Rig(rig.raw.view(), place, rig.index) for place in places[:count]]
         self.failures: dict[int, BaseException] = {}
         self._start = threading.Barrier(count + 1)
         self._threads: list[threading.Thread] = []

@@ -171,6 +171,14 @@ const hal_rule hal_rules[HAL_RULE_COUNT] = {
     {"HAL-SYS-011", HAL_FUNCTION_COUNT, HAL_OK,
      HAL_BY_PORT, HAL_BREAK_MUTANT,
      "No number of objects or operations over a device's life is too high."},
+    {"HAL-SYS-012", HAL_FUNCTION_COUNT, HAL_OK,
+     HAL_BY_PORT, HAL_BREAK_MUTANT,
+     "Ranks on threads of their own get the right numbers, call after call, and communicators "
+     "do not disturb each other."},
+    {"HAL-SYS-013", HAL_FUNCTION_COUNT, HAL_ERROR_TIMEOUT,
+     HAL_BY_PORT, HAL_BREAK_MUTANT,
+     "A rank that stays away or aborts ends the others with TIMEOUT or PEER_FAILED, and the "
+     "devices go on."},
     {"HAL-VIL-001", HAL_FUNCTION_COUNT, HAL_OK,
      HAL_BY_PORT, HAL_BREAK_MUTANT,
      "LOAD gives the descriptor's fill outside the tensor, and a repeated size of 1 is never "

@@ -8,7 +8,7 @@
 
 static int32_t validate_port_init(hal_layer *self, const hal_host *host) {
   if (host == 0) {
-    if (self->state == &hal_rules[68]) goto pass;
+    if (self->state == &hal_rules[70]) goto pass;
     return hal_layer_refuse(
         self, "port.init", "HAL-PRT-001", HAL_ERROR_INVALID_VALUE,
         "A host is given.",
@@ -16,7 +16,7 @@ static int32_t validate_port_init(hal_layer *self, const hal_host *host) {
         host == 0 ? "NULL" : "given");
   }
   if (host->size < HAL_HOST_MINIMUM) {
-    if (self->state == &hal_rules[69]) goto pass;
+    if (self->state == &hal_rules[71]) goto pass;
     return hal_layer_refuse(
         self, "port.init", "HAL-PRT-002", HAL_ERROR_INVALID_VALUE,
         "The host's size covers its first fields.",
@@ -35,7 +35,7 @@ static int32_t validate_port_shutdown(hal_layer *self, uint64_t timeout_ns) {
 static int32_t validate_port_get_info(hal_layer *self, uint32_t key, uint64_t capacity,
                                       char *out_text, uint64_t *out_bytes) {
   if (out_bytes == 0 || (out_text == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[73]) goto pass;
+    if (self->state == &hal_rules[75]) goto pass;
     return hal_layer_refuse(
         self, "port.get_info", "HAL-PRT-020", HAL_ERROR_INVALID_VALUE,
         "Outputs are given.",
@@ -50,7 +50,7 @@ pass:
 
 static int32_t validate_port_device_count(hal_layer *self, uint32_t *out_count) {
   if (out_count == 0) {
-    if (self->state == &hal_rules[76]) goto pass;
+    if (self->state == &hal_rules[78]) goto pass;
     return hal_layer_refuse(
         self, "port.device_count", "HAL-PRT-030", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -63,7 +63,7 @@ pass:
 
 static int32_t validate_port_last_error(hal_layer *self, hal_error *out_error) {
   if (out_error == 0) {
-    if (self->state == &hal_rules[78]) goto pass;
+    if (self->state == &hal_rules[80]) goto pass;
     return hal_layer_refuse(
         self, "port.last_error", "HAL-PRT-040", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -71,7 +71,7 @@ static int32_t validate_port_last_error(hal_layer *self, hal_error *out_error) {
         out_error == 0 ? "NULL" : "given");
   }
   if (out_error->size < HAL_ERROR_MINIMUM) {
-    if (self->state == &hal_rules[79]) goto pass;
+    if (self->state == &hal_rules[81]) goto pass;
     return hal_layer_refuse(
         self, "port.last_error", "HAL-PRT-041", HAL_ERROR_INVALID_VALUE,
         "The record's size covers its first fields.",
@@ -87,7 +87,7 @@ pass:
 static int32_t validate_port_get_extension(hal_layer *self, const char *name, uint32_t version,
                                            const void **out_table) {
   if (name == 0 || out_table == 0) {
-    if (self->state == &hal_rules[81]) goto pass;
+    if (self->state == &hal_rules[83]) goto pass;
     return hal_layer_refuse(
         self, "port.get_extension", "HAL-PRT-050", HAL_ERROR_INVALID_VALUE,
         "Name and output are given.",
@@ -101,7 +101,7 @@ pass:
 
 static int32_t validate_device_open(hal_layer *self, uint32_t index, hal_device *out_device) {
   if (out_device == 0) {
-    if (self->state == &hal_rules[83]) goto pass;
+    if (self->state == &hal_rules[85]) goto pass;
     return hal_layer_refuse(
         self, "device.open", "HAL-DEV-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -119,7 +119,7 @@ static int32_t validate_device_close(hal_layer *self, hal_device device, uint64_
 static int32_t validate_device_get_i64(hal_layer *self, hal_device device, const char *key,
                                        int64_t *out_value) {
   if (key == 0 || out_value == 0) {
-    if (self->state == &hal_rules[89]) goto pass;
+    if (self->state == &hal_rules[91]) goto pass;
     return hal_layer_refuse(
         self, "device.get_i64", "HAL-DEV-020", HAL_ERROR_INVALID_VALUE,
         "Key and output are given.",
@@ -134,7 +134,7 @@ pass:
 static int32_t validate_device_get_str(hal_layer *self, hal_device device, const char *key,
                                        uint64_t capacity, char *out_text, uint64_t *out_bytes) {
   if (key == 0 || out_bytes == 0 || (out_text == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[93]) goto pass;
+    if (self->state == &hal_rules[95]) goto pass;
     return hal_layer_refuse(
         self, "device.get_str", "HAL-DEV-030", HAL_ERROR_INVALID_VALUE,
         "Key and outputs are given.",
@@ -156,7 +156,7 @@ static int32_t validate_device_synchronize(hal_layer *self, hal_device device,
 static int32_t validate_device_peer_info(hal_layer *self, hal_device device, hal_device peer,
                                          uint32_t key, int64_t *out_value) {
   if (out_value == 0) {
-    if (self->state == &hal_rules[100]) goto pass;
+    if (self->state == &hal_rules[102]) goto pass;
     return hal_layer_refuse(
         self, "device.peer_info", "HAL-DEV-050", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -174,7 +174,7 @@ static int32_t validate_device_reset(hal_layer *self, hal_device device) {
 static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
                                      const hal_memory_desc *desc, hal_memory *out_memory) {
   if (desc == 0 || out_memory == 0) {
-    if (self->state == &hal_rules[105]) goto pass;
+    if (self->state == &hal_rules[107]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-001", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -183,7 +183,7 @@ static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
         out_memory == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_MEMORY_DESC_MINIMUM) {
-    if (self->state == &hal_rules[106]) goto pass;
+    if (self->state == &hal_rules[108]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -192,7 +192,7 @@ static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
         (unsigned long long)HAL_MEMORY_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[107]) goto pass;
+    if (self->state == &hal_rules[109]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -201,7 +201,7 @@ static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
         (unsigned long long)sizeof(*desc));
   }
   if (desc->bytes == 0) {
-    if (self->state == &hal_rules[108]) goto pass;
+    if (self->state == &hal_rules[110]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-004", HAL_ERROR_INVALID_VALUE,
         "A length of zero is refused.",
@@ -210,7 +210,7 @@ static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
   }
   if (HAL_HAS(desc, alignment_bytes) && (desc->alignment_bytes & (desc->alignment_bytes - 1)) !=
       0) {
-    if (self->state == &hal_rules[109]) goto pass;
+    if (self->state == &hal_rules[111]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-005", HAL_ERROR_INVALID_VALUE,
         "An alignment is a power of two.",
@@ -218,7 +218,7 @@ static int32_t validate_memory_alloc(hal_layer *self, hal_device device,
         (unsigned long long)(HAL_HAS(desc, alignment_bytes) ? desc->alignment_bytes : 0));
   }
   if (HAL_HAS(desc, flags) && (desc->flags & ~1u) != 0) {
-    if (self->state == &hal_rules[110]) goto pass;
+    if (self->state == &hal_rules[112]) goto pass;
     return hal_layer_refuse(
         self, "memory.alloc", "HAL-MEM-006", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -236,7 +236,7 @@ static int32_t validate_memory_free(hal_layer *self, hal_memory memory) {
 static int32_t validate_memory_info(hal_layer *self, hal_memory memory,
                                     hal_memory_facts *out_info) {
   if (out_info == 0) {
-    if (self->state == &hal_rules[122]) goto pass;
+    if (self->state == &hal_rules[124]) goto pass;
     return hal_layer_refuse(
         self, "memory.info", "HAL-MEM-030", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -244,7 +244,7 @@ static int32_t validate_memory_info(hal_layer *self, hal_memory memory,
         out_info == 0 ? "NULL" : "given");
   }
   if (out_info->size < HAL_MEMORY_FACTS_MINIMUM) {
-    if (self->state == &hal_rules[123]) goto pass;
+    if (self->state == &hal_rules[125]) goto pass;
     return hal_layer_refuse(
         self, "memory.info", "HAL-MEM-031", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -260,7 +260,7 @@ pass:
 static int32_t validate_memory_stats(hal_layer *self, hal_device device,
                                      hal_memory_figures *out_stats) {
   if (out_stats == 0) {
-    if (self->state == &hal_rules[126]) goto pass;
+    if (self->state == &hal_rules[128]) goto pass;
     return hal_layer_refuse(
         self, "memory.stats", "HAL-MEM-040", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -268,7 +268,7 @@ static int32_t validate_memory_stats(hal_layer *self, hal_device device,
         out_stats == 0 ? "NULL" : "given");
   }
   if (out_stats->size < HAL_MEMORY_FIGURES_MINIMUM) {
-    if (self->state == &hal_rules[127]) goto pass;
+    if (self->state == &hal_rules[129]) goto pass;
     return hal_layer_refuse(
         self, "memory.stats", "HAL-MEM-041", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -284,7 +284,7 @@ pass:
 static int32_t validate_memory_host_alloc(hal_layer *self, hal_device device, uint64_t bytes,
                                           void **out_pointer) {
   if (out_pointer == 0) {
-    if (self->state == &hal_rules[130]) goto pass;
+    if (self->state == &hal_rules[132]) goto pass;
     return hal_layer_refuse(
         self, "memory.host_alloc", "HAL-MEM-050", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -292,7 +292,7 @@ static int32_t validate_memory_host_alloc(hal_layer *self, hal_device device, ui
         out_pointer == 0 ? "NULL" : "given");
   }
   if (bytes == 0) {
-    if (self->state == &hal_rules[131]) goto pass;
+    if (self->state == &hal_rules[133]) goto pass;
     return hal_layer_refuse(
         self, "memory.host_alloc", "HAL-MEM-051", HAL_ERROR_INVALID_VALUE,
         "A length of zero is refused.",
@@ -310,7 +310,7 @@ static int32_t validate_memory_host_free(hal_layer *self, hal_device device, voi
 static int32_t validate_memory_host_register(hal_layer *self, hal_device device, void *pointer,
                                              uint64_t bytes) {
   if (pointer == 0 || bytes == 0) {
-    if (self->state == &hal_rules[137]) goto pass;
+    if (self->state == &hal_rules[139]) goto pass;
     return hal_layer_refuse(
         self, "memory.host_register", "HAL-MEM-070", HAL_ERROR_INVALID_VALUE,
         "Memory is given and its length is not zero.",
@@ -324,7 +324,7 @@ pass:
 
 static int32_t validate_memory_host_unregister(hal_layer *self, hal_device device, void *pointer) {
   if (pointer == 0) {
-    if (self->state == &hal_rules[139]) goto pass;
+    if (self->state == &hal_rules[141]) goto pass;
     return hal_layer_refuse(
         self, "memory.host_unregister", "HAL-MEM-080", HAL_ERROR_INVALID_VALUE,
         "Memory is given.",
@@ -338,7 +338,7 @@ pass:
 static int32_t validate_memory_export_handle(hal_layer *self, hal_memory memory,
                                              hal_ipc_handle *out_handle) {
   if (out_handle == 0) {
-    if (self->state == &hal_rules[141]) goto pass;
+    if (self->state == &hal_rules[143]) goto pass;
     return hal_layer_refuse(
         self, "memory.export_handle", "HAL-MEM-090", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -352,7 +352,7 @@ pass:
 static int32_t validate_memory_import_handle(hal_layer *self, hal_device device,
                                              const hal_ipc_handle *handle, hal_memory *out_memory) {
   if (handle == 0 || out_memory == 0) {
-    if (self->state == &hal_rules[143]) goto pass;
+    if (self->state == &hal_rules[145]) goto pass;
     return hal_layer_refuse(
         self, "memory.import_handle", "HAL-MEM-100", HAL_ERROR_INVALID_VALUE,
         "Bytes and output are given.",
@@ -367,7 +367,7 @@ pass:
 static int32_t validate_memory_wrap(hal_layer *self, hal_device device, uint64_t native,
                                     uint64_t bytes, hal_memory *out_memory) {
   if (native == 0 || bytes == 0 || out_memory == 0) {
-    if (self->state == &hal_rules[145]) goto pass;
+    if (self->state == &hal_rules[147]) goto pass;
     return hal_layer_refuse(
         self, "memory.wrap", "HAL-MEM-110", HAL_ERROR_INVALID_VALUE,
         "Memory, length and output are given.",
@@ -383,7 +383,7 @@ pass:
 static int32_t validate_memory_native_handle(hal_layer *self, hal_memory memory,
                                              uint64_t *out_native) {
   if (out_native == 0) {
-    if (self->state == &hal_rules[147]) goto pass;
+    if (self->state == &hal_rules[149]) goto pass;
     return hal_layer_refuse(
         self, "memory.native_handle", "HAL-MEM-120", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -397,7 +397,7 @@ pass:
 static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
                                       const hal_copy_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[149]) goto pass;
+    if (self->state == &hal_rules[151]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-001", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -405,7 +405,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COPY_DESC_MINIMUM) {
-    if (self->state == &hal_rules[150]) goto pass;
+    if (self->state == &hal_rules[152]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -414,7 +414,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
         (unsigned long long)HAL_COPY_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[151]) goto pass;
+    if (self->state == &hal_rules[153]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -423,7 +423,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
         (unsigned long long)sizeof(*desc));
   }
   if (desc->kind < HAL_COPY_HOST_TO_DEVICE || desc->kind > HAL_COPY_DEVICE_TO_DEVICE) {
-    if (self->state == &hal_rules[152]) goto pass;
+    if (self->state == &hal_rules[154]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-004", HAL_ERROR_INVALID_VALUE,
         "The direction is one of the three.",
@@ -431,7 +431,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
         (unsigned long long)desc->kind);
   }
   if ((desc->flags & ~(uint32_t)HAL_COPY_FLAG_BORROW) != 0) {
-    if (self->state == &hal_rules[153]) goto pass;
+    if (self->state == &hal_rules[155]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-005", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -441,7 +441,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
   if ((desc->kind == HAL_COPY_HOST_TO_DEVICE && desc->host_source == 0 && desc->target.bytes != 0)
       || (desc->kind == HAL_COPY_DEVICE_TO_HOST && desc->host_target == 0 && desc->source.bytes !=
       0)) {
-    if (self->state == &hal_rules[154]) goto pass;
+    if (self->state == &hal_rules[156]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-006", HAL_ERROR_INVALID_VALUE,
         "Host memory is given when bytes move.",
@@ -454,7 +454,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
         (unsigned long long)desc->source.bytes);
   }
   if (desc->kind == HAL_COPY_DEVICE_TO_DEVICE && desc->source.bytes != desc->target.bytes) {
-    if (self->state == &hal_rules[155]) goto pass;
+    if (self->state == &hal_rules[157]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-007", HAL_ERROR_INVALID_VALUE,
         "Both ranges have one length.",
@@ -466,7 +466,7 @@ static int32_t validate_transfer_copy(hal_layer *self, hal_stream stream,
   if ((desc->kind != HAL_COPY_HOST_TO_DEVICE && desc->source.offset_bytes + desc->source.bytes <
       desc->source.bytes) || (desc->kind != HAL_COPY_DEVICE_TO_HOST && desc->target.offset_bytes +
       desc->target.bytes < desc->target.bytes)) {
-    if (self->state == &hal_rules[156]) goto pass;
+    if (self->state == &hal_rules[158]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy", "HAL-XFR-008", HAL_ERROR_OUT_OF_RANGE,
         "Offset and length do not wrap around.",
@@ -486,7 +486,7 @@ static int32_t validate_transfer_fill(hal_layer *self, hal_stream stream,
                                       const hal_memory_ref *target, const void *pattern,
                                       uint32_t pattern_bytes) {
   if (target == 0 || pattern == 0) {
-    if (self->state == &hal_rules[166]) goto pass;
+    if (self->state == &hal_rules[168]) goto pass;
     return hal_layer_refuse(
         self, "transfer.fill", "HAL-XFR-020", HAL_ERROR_INVALID_VALUE,
         "Range and pattern are given.",
@@ -495,7 +495,7 @@ static int32_t validate_transfer_fill(hal_layer *self, hal_stream stream,
         pattern == 0 ? "NULL" : "given");
   }
   if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
-    if (self->state == &hal_rules[167]) goto pass;
+    if (self->state == &hal_rules[169]) goto pass;
     return hal_layer_refuse(
         self, "transfer.fill", "HAL-XFR-021", HAL_ERROR_INVALID_VALUE,
         "A pattern has 1, 2, 4 or 8 bytes.",
@@ -503,7 +503,7 @@ static int32_t validate_transfer_fill(hal_layer *self, hal_stream stream,
         (unsigned long long)pattern_bytes);
   }
   if (target->bytes % pattern_bytes != 0) {
-    if (self->state == &hal_rules[168]) goto pass;
+    if (self->state == &hal_rules[170]) goto pass;
     return hal_layer_refuse(
         self, "transfer.fill", "HAL-XFR-022", HAL_ERROR_INVALID_VALUE,
         "The range holds whole patterns.",
@@ -512,7 +512,7 @@ static int32_t validate_transfer_fill(hal_layer *self, hal_stream stream,
         (unsigned long long)pattern_bytes);
   }
   if (target->offset_bytes + target->bytes < target->bytes) {
-    if (self->state == &hal_rules[169]) goto pass;
+    if (self->state == &hal_rules[171]) goto pass;
     return hal_layer_refuse(
         self, "transfer.fill", "HAL-XFR-023", HAL_ERROR_OUT_OF_RANGE,
         "Offset and length do not wrap around.",
@@ -528,7 +528,7 @@ static int32_t validate_transfer_copy_peer(hal_layer *self, hal_stream stream,
                                            const hal_memory_ref *source,
                                            const hal_memory_ref *target) {
   if (source == 0 || target == 0) {
-    if (self->state == &hal_rules[174]) goto pass;
+    if (self->state == &hal_rules[176]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_peer", "HAL-XFR-030", HAL_ERROR_INVALID_VALUE,
         "Both ranges are given.",
@@ -537,7 +537,7 @@ static int32_t validate_transfer_copy_peer(hal_layer *self, hal_stream stream,
         target == 0 ? "NULL" : "given");
   }
   if (source->bytes != target->bytes) {
-    if (self->state == &hal_rules[175]) goto pass;
+    if (self->state == &hal_rules[177]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_peer", "HAL-XFR-031", HAL_ERROR_INVALID_VALUE,
         "Both ranges have one length.",
@@ -547,7 +547,7 @@ static int32_t validate_transfer_copy_peer(hal_layer *self, hal_stream stream,
   }
   if (source->offset_bytes + source->bytes < source->bytes || target->offset_bytes + target->bytes <
       target->bytes) {
-    if (self->state == &hal_rules[176]) goto pass;
+    if (self->state == &hal_rules[178]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_peer", "HAL-XFR-035", HAL_ERROR_OUT_OF_RANGE,
         "Offset and length do not wrap around.",
@@ -565,7 +565,7 @@ pass:
 static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
                                          const hal_copy_2d_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[180]) goto pass;
+    if (self->state == &hal_rules[182]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-040", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -573,7 +573,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COPY_2D_DESC_MINIMUM) {
-    if (self->state == &hal_rules[181]) goto pass;
+    if (self->state == &hal_rules[183]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-041", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -582,7 +582,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         (unsigned long long)HAL_COPY_2D_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[182]) goto pass;
+    if (self->state == &hal_rules[184]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-046", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -591,7 +591,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         (unsigned long long)sizeof(*desc));
   }
   if (desc->kind < HAL_COPY_HOST_TO_DEVICE || desc->kind > HAL_COPY_DEVICE_TO_DEVICE) {
-    if (self->state == &hal_rules[183]) goto pass;
+    if (self->state == &hal_rules[185]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-042", HAL_ERROR_INVALID_VALUE,
         "The direction is one of the three.",
@@ -599,7 +599,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
         (unsigned long long)desc->kind);
   }
   if ((desc->flags & ~(uint32_t)HAL_COPY_FLAG_BORROW) != 0) {
-    if (self->state == &hal_rules[184]) goto pass;
+    if (self->state == &hal_rules[186]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-047", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -608,7 +608,7 @@ static int32_t validate_transfer_copy_2d(hal_layer *self, hal_stream stream,
   }
   if (desc->rows != 0 && (desc->source_pitch_bytes < desc->row_bytes || desc->target_pitch_bytes <
       desc->row_bytes)) {
-    if (self->state == &hal_rules[185]) goto pass;
+    if (self->state == &hal_rules[187]) goto pass;
     return hal_layer_refuse(
         self, "transfer.copy_2d", "HAL-XFR-043", HAL_ERROR_INVALID_VALUE,
         "No pitch is smaller than a row.",
@@ -626,7 +626,7 @@ pass:
 static int32_t validate_stream_create(hal_layer *self, hal_device device, uint32_t flags,
                                       hal_stream *out_stream) {
   if (out_stream == 0) {
-    if (self->state == &hal_rules[188]) goto pass;
+    if (self->state == &hal_rules[190]) goto pass;
     return hal_layer_refuse(
         self, "stream.create", "HAL-STR-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -634,7 +634,7 @@ static int32_t validate_stream_create(hal_layer *self, hal_device device, uint32
         out_stream == 0 ? "NULL" : "given");
   }
   if (flags != 0) {
-    if (self->state == &hal_rules[189]) goto pass;
+    if (self->state == &hal_rules[191]) goto pass;
     return hal_layer_refuse(
         self, "stream.create", "HAL-STR-002", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -665,7 +665,7 @@ static int32_t validate_stream_wait_event(hal_layer *self, hal_stream stream, ha
 static int32_t validate_stream_host_call(hal_layer *self, hal_stream stream, hal_host_fn function,
                                          void *user) {
   if (function == 0) {
-    if (self->state == &hal_rules[207]) goto pass;
+    if (self->state == &hal_rules[209]) goto pass;
     return hal_layer_refuse(
         self, "stream.host_call", "HAL-STR-050", HAL_ERROR_INVALID_VALUE,
         "A function is given.",
@@ -679,7 +679,7 @@ pass:
 static int32_t validate_stream_wrap(hal_layer *self, hal_device device, uint64_t native,
                                     hal_stream *out_stream) {
   if (native == 0 || out_stream == 0) {
-    if (self->state == &hal_rules[209]) goto pass;
+    if (self->state == &hal_rules[211]) goto pass;
     return hal_layer_refuse(
         self, "stream.wrap", "HAL-STR-060", HAL_ERROR_INVALID_VALUE,
         "Queue and output are given.",
@@ -694,7 +694,7 @@ pass:
 static int32_t validate_event_create(hal_layer *self, hal_device device, uint32_t flags,
                                      hal_event *out_event) {
   if (out_event == 0) {
-    if (self->state == &hal_rules[211]) goto pass;
+    if (self->state == &hal_rules[213]) goto pass;
     return hal_layer_refuse(
         self, "event.create", "HAL-EVT-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -702,7 +702,7 @@ static int32_t validate_event_create(hal_layer *self, hal_device device, uint32_
         out_event == 0 ? "NULL" : "given");
   }
   if ((flags & ~(uint32_t)(HAL_EVENT_FLAG_HOST | HAL_EVENT_FLAG_TIMING)) != 0) {
-    if (self->state == &hal_rules[212]) goto pass;
+    if (self->state == &hal_rules[214]) goto pass;
     return hal_layer_refuse(
         self, "event.create", "HAL-EVT-002", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -731,7 +731,7 @@ static int32_t validate_event_synchronize(hal_layer *self, hal_event event, uint
 
 static int32_t validate_event_signal(hal_layer *self, hal_event event, int32_t status) {
   if (status > 0) {
-    if (self->state == &hal_rules[227]) goto pass;
+    if (self->state == &hal_rules[229]) goto pass;
     return hal_layer_refuse(
         self, "event.signal", "HAL-EVT-050", HAL_ERROR_INVALID_VALUE,
         "The status is OK or an error.",
@@ -745,7 +745,7 @@ pass:
 static int32_t validate_event_elapsed_ns(hal_layer *self, hal_event start, hal_event end,
                                          int64_t *out_ns) {
   if (out_ns == 0) {
-    if (self->state == &hal_rules[231]) goto pass;
+    if (self->state == &hal_rules[233]) goto pass;
     return hal_layer_refuse(
         self, "event.elapsed_ns", "HAL-EVT-060", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -759,7 +759,7 @@ pass:
 static int32_t validate_module_load(hal_layer *self, hal_device device, const hal_module_desc *desc,
                                     hal_module *out_module) {
   if (desc == 0 || out_module == 0) {
-    if (self->state == &hal_rules[236]) goto pass;
+    if (self->state == &hal_rules[238]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-001", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -768,7 +768,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         out_module == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_MODULE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[237]) goto pass;
+    if (self->state == &hal_rules[239]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -777,7 +777,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)HAL_MODULE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[238]) goto pass;
+    if (self->state == &hal_rules[240]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -786,7 +786,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)sizeof(*desc));
   }
   if (desc->format == 0 || desc->image == 0 || desc->image_bytes == 0) {
-    if (self->state == &hal_rules[239]) goto pass;
+    if (self->state == &hal_rules[241]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-004", HAL_ERROR_INVALID_VALUE,
         "Format and image are given.",
@@ -796,7 +796,7 @@ static int32_t validate_module_load(hal_layer *self, hal_device device, const ha
         (unsigned long long)desc->image_bytes);
   }
   if (HAL_HAS(desc, flags) && desc->flags != 0) {
-    if (self->state == &hal_rules[240]) goto pass;
+    if (self->state == &hal_rules[242]) goto pass;
     return hal_layer_refuse(
         self, "module.load", "HAL-MOD-005", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -814,7 +814,7 @@ static int32_t validate_module_unload(hal_layer *self, hal_module module) {
 static int32_t validate_module_get_kernel(hal_layer *self, hal_module module, const char *name,
                                           hal_kernel *out_kernel) {
   if (name == 0 || out_kernel == 0) {
-    if (self->state == &hal_rules[250]) goto pass;
+    if (self->state == &hal_rules[252]) goto pass;
     return hal_layer_refuse(
         self, "module.get_kernel", "HAL-MOD-030", HAL_ERROR_INVALID_VALUE,
         "Name and output are given.",
@@ -829,7 +829,7 @@ pass:
 static int32_t validate_module_kernel_info(hal_layer *self, hal_kernel kernel, uint32_t key,
                                            int64_t *out_value) {
   if (out_value == 0) {
-    if (self->state == &hal_rules[255]) goto pass;
+    if (self->state == &hal_rules[257]) goto pass;
     return hal_layer_refuse(
         self, "module.kernel_info", "HAL-MOD-040", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -843,7 +843,7 @@ pass:
 static int32_t validate_module_serialize(hal_layer *self, hal_module module, uint64_t capacity,
                                          void *out_image, uint64_t *out_bytes) {
   if (out_bytes == 0 || (out_image == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[258]) goto pass;
+    if (self->state == &hal_rules[260]) goto pass;
     return hal_layer_refuse(
         self, "module.serialize", "HAL-MOD-050", HAL_ERROR_INVALID_VALUE,
         "Outputs are given.",
@@ -859,7 +859,7 @@ pass:
 static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_kernel kernel,
                                       const hal_launch_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[260]) goto pass;
+    if (self->state == &hal_rules[262]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-001", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -867,7 +867,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_LAUNCH_DESC_MINIMUM) {
-    if (self->state == &hal_rules[261]) goto pass;
+    if (self->state == &hal_rules[263]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-002", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -876,7 +876,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)HAL_LAUNCH_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[262]) goto pass;
+    if (self->state == &hal_rules[264]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-003", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -885,7 +885,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)sizeof(*desc));
   }
   if (desc->argument_count != 0 && desc->arguments == 0) {
-    if (self->state == &hal_rules[263]) goto pass;
+    if (self->state == &hal_rules[265]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-004", HAL_ERROR_INVALID_VALUE,
         "Arguments are given.",
@@ -894,7 +894,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         desc->arguments == 0 ? "NULL" : "given");
   }
   if (desc->flags != 0) {
-    if (self->state == &hal_rules[264]) goto pass;
+    if (self->state == &hal_rules[266]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-005", HAL_ERROR_INVALID_VALUE,
         "Unknown flags are refused.",
@@ -902,7 +902,7 @@ static int32_t validate_launch_launch(hal_layer *self, hal_stream stream, hal_ke
         (unsigned long long)desc->flags);
   }
   if (hal_argument_kind_is_bad(desc)) {
-    if (self->state == &hal_rules[265]) goto pass;
+    if (self->state == &hal_rules[267]) goto pass;
     return hal_layer_refuse(
         self, "launch.launch", "HAL-LCH-006", HAL_ERROR_INVALID_VALUE,
         "Each argument's kind is one of the list.",
@@ -916,7 +916,7 @@ pass:
 static int32_t validate_launch_suggest(hal_layer *self, hal_kernel kernel,
                                        const hal_launch_desc *desc, uint32_t *out_block) {
   if (desc == 0 || out_block == 0) {
-    if (self->state == &hal_rules[276]) goto pass;
+    if (self->state == &hal_rules[278]) goto pass;
     return hal_layer_refuse(
         self, "launch.suggest", "HAL-LCH-030", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -925,7 +925,7 @@ static int32_t validate_launch_suggest(hal_layer *self, hal_kernel kernel,
         out_block == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_LAUNCH_DESC_MINIMUM) {
-    if (self->state == &hal_rules[277]) goto pass;
+    if (self->state == &hal_rules[279]) goto pass;
     return hal_layer_refuse(
         self, "launch.suggest", "HAL-LCH-032", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -934,7 +934,7 @@ static int32_t validate_launch_suggest(hal_layer *self, hal_kernel kernel,
         (unsigned long long)HAL_LAUNCH_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[278]) goto pass;
+    if (self->state == &hal_rules[280]) goto pass;
     return hal_layer_refuse(
         self, "launch.suggest", "HAL-LCH-033", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -949,7 +949,7 @@ pass:
 static int32_t validate_operator_enumerate(hal_layer *self, hal_device device, uint32_t index,
                                            hal_operator_info *out_info) {
   if (out_info == 0) {
-    if (self->state == &hal_rules[280]) goto pass;
+    if (self->state == &hal_rules[282]) goto pass;
     return hal_layer_refuse(
         self, "operator.enumerate", "HAL-OPR-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -957,7 +957,7 @@ static int32_t validate_operator_enumerate(hal_layer *self, hal_device device, u
         out_info == 0 ? "NULL" : "given");
   }
   if (out_info->size < HAL_OPERATOR_INFO_MINIMUM) {
-    if (self->state == &hal_rules[281]) goto pass;
+    if (self->state == &hal_rules[283]) goto pass;
     return hal_layer_refuse(
         self, "operator.enumerate", "HAL-OPR-002", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -974,7 +974,7 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
                                           const hal_operator_desc *desc,
                                           uint64_t *out_workspace_bytes) {
   if (desc == 0 || out_workspace_bytes == 0) {
-    if (self->state == &hal_rules[283]) goto pass;
+    if (self->state == &hal_rules[285]) goto pass;
     return hal_layer_refuse(
         self, "operator.supports", "HAL-OPR-010", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -983,7 +983,7 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
         out_workspace_bytes == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_OPERATOR_DESC_MINIMUM || desc->name == 0) {
-    if (self->state == &hal_rules[284]) goto pass;
+    if (self->state == &hal_rules[286]) goto pass;
     return hal_layer_refuse(
         self, "operator.supports", "HAL-OPR-011", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields and its name is given.",
@@ -993,7 +993,7 @@ static int32_t validate_operator_supports(hal_layer *self, hal_device device,
         desc->name == 0 ? "NULL" : "given");
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[285]) goto pass;
+    if (self->state == &hal_rules[287]) goto pass;
     return hal_layer_refuse(
         self, "operator.supports", "HAL-OPR-013", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1009,7 +1009,7 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
                                      const hal_operator_desc *desc,
                                      const hal_memory_ref *workspace) {
   if (desc == 0) {
-    if (self->state == &hal_rules[287]) goto pass;
+    if (self->state == &hal_rules[289]) goto pass;
     return hal_layer_refuse(
         self, "operator.run", "HAL-OPR-020", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1017,7 +1017,7 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_OPERATOR_DESC_MINIMUM || desc->name == 0) {
-    if (self->state == &hal_rules[288]) goto pass;
+    if (self->state == &hal_rules[290]) goto pass;
     return hal_layer_refuse(
         self, "operator.run", "HAL-OPR-021", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields and its name is given.",
@@ -1027,7 +1027,7 @@ static int32_t validate_operator_run(hal_layer *self, hal_stream stream,
         desc->name == 0 ? "NULL" : "given");
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[289]) goto pass;
+    if (self->state == &hal_rules[291]) goto pass;
     return hal_layer_refuse(
         self, "operator.run", "HAL-OPR-024", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1045,7 +1045,7 @@ static int32_t validate_graph_begin(hal_layer *self, hal_stream stream) {
 
 static int32_t validate_graph_end(hal_layer *self, hal_stream stream, hal_graph *out_graph) {
   if (out_graph == 0) {
-    if (self->state == &hal_rules[294]) goto pass;
+    if (self->state == &hal_rules[296]) goto pass;
     return hal_layer_refuse(
         self, "graph.end", "HAL-GRF-010", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1068,7 +1068,7 @@ static int32_t validate_graph_update_arguments(hal_layer *self, hal_graph graph,
                                                const hal_argument *arguments,
                                                uint32_t argument_count) {
   if (argument_count != 0 && arguments == 0) {
-    if (self->state == &hal_rules[300]) goto pass;
+    if (self->state == &hal_rules[302]) goto pass;
     return hal_layer_refuse(
         self, "graph.update_arguments", "HAL-GRF-040", HAL_ERROR_INVALID_VALUE,
         "Arguments are given.",
@@ -1083,7 +1083,7 @@ pass:
 
 static int32_t validate_collective_unique_id(hal_layer *self, hal_unique_id *out_id) {
   if (out_id == 0) {
-    if (self->state == &hal_rules[303]) goto pass;
+    if (self->state == &hal_rules[305]) goto pass;
     return hal_layer_refuse(
         self, "collective.unique_id", "HAL-COL-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1097,7 +1097,7 @@ pass:
 static int32_t validate_collective_comm_create(hal_layer *self, hal_device device,
                                                const hal_comm_desc *desc, hal_comm *out_comm) {
   if (desc == 0 || out_comm == 0) {
-    if (self->state == &hal_rules[305]) goto pass;
+    if (self->state == &hal_rules[307]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-010", HAL_ERROR_INVALID_VALUE,
         "Descriptor and output are given.",
@@ -1106,7 +1106,7 @@ static int32_t validate_collective_comm_create(hal_layer *self, hal_device devic
         out_comm == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COMM_DESC_MINIMUM) {
-    if (self->state == &hal_rules[306]) goto pass;
+    if (self->state == &hal_rules[308]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-011", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1115,7 +1115,7 @@ static int32_t validate_collective_comm_create(hal_layer *self, hal_device devic
         (unsigned long long)HAL_COMM_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[307]) goto pass;
+    if (self->state == &hal_rules[309]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-015", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1124,7 +1124,7 @@ static int32_t validate_collective_comm_create(hal_layer *self, hal_device devic
         (unsigned long long)sizeof(*desc));
   }
   if (desc->rank_count == 0 || desc->rank >= desc->rank_count) {
-    if (self->state == &hal_rules[308]) goto pass;
+    if (self->state == &hal_rules[310]) goto pass;
     return hal_layer_refuse(
         self, "collective.comm_create", "HAL-COL-012", HAL_ERROR_OUT_OF_RANGE,
         "The rank lies below the count.",
@@ -1143,7 +1143,7 @@ static int32_t validate_collective_comm_destroy(hal_layer *self, hal_comm comm) 
 static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[312]) goto pass;
+    if (self->state == &hal_rules[314]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-030", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1151,7 +1151,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[313]) goto pass;
+    if (self->state == &hal_rules[315]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-031", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1160,7 +1160,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[314]) goto pass;
+    if (self->state == &hal_rules[316]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-038", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1169,7 +1169,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[315]) goto pass;
+    if (self->state == &hal_rules[317]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-032", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1177,7 +1177,7 @@ static int32_t validate_collective_all_reduce(hal_layer *self, hal_comm comm, ha
         (unsigned long long)desc->dtype);
   }
   if (desc->reduce < HAL_REDUCE_SUM || desc->reduce > HAL_REDUCE_MIN) {
-    if (self->state == &hal_rules[316]) goto pass;
+    if (self->state == &hal_rules[318]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_reduce", "HAL-COL-033", HAL_ERROR_INVALID_VALUE,
         "The reduction is one of the list.",
@@ -1191,7 +1191,7 @@ pass:
 static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[321]) goto pass;
+    if (self->state == &hal_rules[323]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-040", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1199,7 +1199,7 @@ static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[322]) goto pass;
+    if (self->state == &hal_rules[324]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-041", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1208,7 +1208,7 @@ static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, ha
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[323]) goto pass;
+    if (self->state == &hal_rules[325]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-047", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1217,7 +1217,7 @@ static int32_t validate_collective_all_gather(hal_layer *self, hal_comm comm, ha
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[324]) goto pass;
+    if (self->state == &hal_rules[326]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_gather", "HAL-COL-042", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1231,7 +1231,7 @@ pass:
 static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm, hal_stream stream,
                                                   const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[328]) goto pass;
+    if (self->state == &hal_rules[330]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-050", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1239,7 +1239,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[329]) goto pass;
+    if (self->state == &hal_rules[331]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-051", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1248,7 +1248,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[330]) goto pass;
+    if (self->state == &hal_rules[332]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-056", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1257,7 +1257,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[331]) goto pass;
+    if (self->state == &hal_rules[333]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-052", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1265,7 +1265,7 @@ static int32_t validate_collective_reduce_scatter(hal_layer *self, hal_comm comm
         (unsigned long long)desc->dtype);
   }
   if (desc->reduce < HAL_REDUCE_SUM || desc->reduce > HAL_REDUCE_MIN) {
-    if (self->state == &hal_rules[332]) goto pass;
+    if (self->state == &hal_rules[334]) goto pass;
     return hal_layer_refuse(
         self, "collective.reduce_scatter", "HAL-COL-053", HAL_ERROR_INVALID_VALUE,
         "The reduction is one of the list.",
@@ -1279,7 +1279,7 @@ pass:
 static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal_stream stream,
                                              const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[335]) goto pass;
+    if (self->state == &hal_rules[337]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-060", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1287,7 +1287,7 @@ static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[336]) goto pass;
+    if (self->state == &hal_rules[338]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-061", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1296,7 +1296,7 @@ static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[337]) goto pass;
+    if (self->state == &hal_rules[339]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-066", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1305,7 +1305,7 @@ static int32_t validate_collective_broadcast(hal_layer *self, hal_comm comm, hal
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[338]) goto pass;
+    if (self->state == &hal_rules[340]) goto pass;
     return hal_layer_refuse(
         self, "collective.broadcast", "HAL-COL-062", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1319,7 +1319,7 @@ pass:
 static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stream stream,
                                         const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[341]) goto pass;
+    if (self->state == &hal_rules[343]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-070", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1327,7 +1327,7 @@ static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stre
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[342]) goto pass;
+    if (self->state == &hal_rules[344]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-071", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1336,7 +1336,7 @@ static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[343]) goto pass;
+    if (self->state == &hal_rules[345]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-076", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1345,7 +1345,7 @@ static int32_t validate_collective_send(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[344]) goto pass;
+    if (self->state == &hal_rules[346]) goto pass;
     return hal_layer_refuse(
         self, "collective.send", "HAL-COL-072", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1359,7 +1359,7 @@ pass:
 static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stream stream,
                                         const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[347]) goto pass;
+    if (self->state == &hal_rules[349]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-080", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1367,7 +1367,7 @@ static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stre
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[348]) goto pass;
+    if (self->state == &hal_rules[350]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-081", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1376,7 +1376,7 @@ static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[349]) goto pass;
+    if (self->state == &hal_rules[351]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-086", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1385,7 +1385,7 @@ static int32_t validate_collective_recv(hal_layer *self, hal_comm comm, hal_stre
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[350]) goto pass;
+    if (self->state == &hal_rules[352]) goto pass;
     return hal_layer_refuse(
         self, "collective.recv", "HAL-COL-082", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1411,7 +1411,7 @@ static int32_t validate_collective_abort(hal_layer *self, hal_comm comm) {
 static int32_t validate_collective_async_error(hal_layer *self, hal_comm comm,
                                                int32_t *out_status) {
   if (out_status == 0) {
-    if (self->state == &hal_rules[357]) goto pass;
+    if (self->state == &hal_rules[359]) goto pass;
     return hal_layer_refuse(
         self, "collective.async_error", "HAL-COL-110", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1425,7 +1425,7 @@ pass:
 static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, hal_stream stream,
                                               const hal_collective_desc *desc) {
   if (desc == 0) {
-    if (self->state == &hal_rules[359]) goto pass;
+    if (self->state == &hal_rules[361]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-120", HAL_ERROR_INVALID_VALUE,
         "A descriptor is given.",
@@ -1433,7 +1433,7 @@ static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, ha
         desc == 0 ? "NULL" : "given");
   }
   if (desc->size < HAL_COLLECTIVE_DESC_MINIMUM) {
-    if (self->state == &hal_rules[360]) goto pass;
+    if (self->state == &hal_rules[362]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-121", HAL_ERROR_INVALID_VALUE,
         "The descriptor's size covers its first fields.",
@@ -1442,7 +1442,7 @@ static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, ha
         (unsigned long long)HAL_COLLECTIVE_DESC_MINIMUM);
   }
   if (hal_tail_is_dirty(desc, sizeof(*desc))) {
-    if (self->state == &hal_rules[361]) goto pass;
+    if (self->state == &hal_rules[363]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-126", HAL_ERROR_UNSUPPORTED,
         "An unknown tail of the descriptor is all zero.",
@@ -1451,7 +1451,7 @@ static int32_t validate_collective_all_to_all(hal_layer *self, hal_comm comm, ha
         (unsigned long long)sizeof(*desc));
   }
   if (desc->dtype < HAL_DTYPE_F32 || desc->dtype > HAL_DTYPE_F8E5M2) {
-    if (self->state == &hal_rules[362]) goto pass;
+    if (self->state == &hal_rules[364]) goto pass;
     return hal_layer_refuse(
         self, "collective.all_to_all", "HAL-COL-122", HAL_ERROR_INVALID_VALUE,
         "The element type is one of the list.",
@@ -1464,7 +1464,7 @@ pass:
 
 static int32_t validate_profile_clock(hal_layer *self, hal_device device, hal_clock *out_clock) {
   if (out_clock == 0) {
-    if (self->state == &hal_rules[365]) goto pass;
+    if (self->state == &hal_rules[367]) goto pass;
     return hal_layer_refuse(
         self, "profile.clock", "HAL-PRF-001", HAL_ERROR_INVALID_VALUE,
         "The output is given.",
@@ -1472,7 +1472,7 @@ static int32_t validate_profile_clock(hal_layer *self, hal_device device, hal_cl
         out_clock == 0 ? "NULL" : "given");
   }
   if (out_clock->size < HAL_CLOCK_MINIMUM) {
-    if (self->state == &hal_rules[366]) goto pass;
+    if (self->state == &hal_rules[368]) goto pass;
     return hal_layer_refuse(
         self, "profile.clock", "HAL-PRF-002", HAL_ERROR_INVALID_VALUE,
         "The output's size covers its first fields.",
@@ -1487,7 +1487,7 @@ pass:
 
 static int32_t validate_profile_start(hal_layer *self, hal_device device, uint32_t mask) {
   if (mask == 0 || (mask & ~15u) != 0) {
-    if (self->state == &hal_rules[369]) goto pass;
+    if (self->state == &hal_rules[371]) goto pass;
     return hal_layer_refuse(
         self, "profile.start", "HAL-PRF-010", HAL_ERROR_INVALID_VALUE,
         "The mask names known kinds and at least one.",
@@ -1506,7 +1506,7 @@ static int32_t validate_profile_drain(hal_layer *self, hal_device device, uint64
                                       hal_profile_record *out_records, uint64_t *out_count,
                                       uint64_t *out_dropped) {
   if (out_count == 0 || out_dropped == 0 || (out_records == 0 && capacity != 0)) {
-    if (self->state == &hal_rules[374]) goto pass;
+    if (self->state == &hal_rules[376]) goto pass;
     return hal_layer_refuse(
         self, "profile.drain", "HAL-PRF-030", HAL_ERROR_INVALID_VALUE,
         "Outputs are given.",
@@ -1524,7 +1524,7 @@ pass:
 static int32_t validate_profile_counter(hal_layer *self, hal_device device, const char *name,
                                         int64_t *out_value) {
   if (name == 0 || out_value == 0) {
-    if (self->state == &hal_rules[377]) goto pass;
+    if (self->state == &hal_rules[379]) goto pass;
     return hal_layer_refuse(
         self, "profile.counter", "HAL-PRF-040", HAL_ERROR_INVALID_VALUE,
         "Name and output are given.",
