@@ -1,8 +1,8 @@
 // A libOpenCL.so.1 with one device whose memory is the host's and whose kernels do nothing.
 //
-// FAKE_OPENCL says what is wrong with it: platforms, devices, context, build, lost, no_fp64, local,
-// old; anything else: nothing. "lost" counts commands, of which a stream takes one at its start:
-// lost:4 takes two operations and loses the device.
+// FAKE_OPENCL says what is wrong with it: platforms, devices, context, build, build_silent, lost,
+// no_fp64, local, old; anything else: nothing. "lost" counts commands, of which a stream takes one
+// at its start: lost:4 takes two operations and loses the device.
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -246,6 +246,9 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id id, cl_program_bui
                              size_t capacity, void *out, size_t *out_bytes) {
   (void)program, (void)id, (void)key;
   const char *line = getenv("FAKE_OPENCL_LINE");
+  if (is_wrong("build_silent")) {
+    return give_text("", capacity, out, out_bytes);
+  }
   char log[200] = "warning: of no weight\n<kernel>:";
   strcat(strcat(log, line == NULL ? "1" : line), ":9: error: no such word\n1 error\n");
   return give_text(log, capacity, out, out_bytes);

@@ -133,6 +133,20 @@ except hal.errors.HalError as error:
     assert "error: no such word" in words
 
 
+def test_a_compiler_that_says_nothing_is_told_so(loader: Path) -> None:
+    code = (
+        LOAD.replace("TYPE", "'f32'")
+        + """
+try:
+    load()
+except hal.errors.InvalidModule as error:
+    print(error)
+"""
+    )
+    text = run(code, loader, FAKE_OPENCL="build_silent")
+    assert "the OpenCL compiler refuses the source and names no line: it is silent" in text
+
+
 def test_words_that_the_compiler_does_not_take_are_told(loader: Path) -> None:
     code = (
         LOAD.replace("TYPE", "'f32'")

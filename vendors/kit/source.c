@@ -228,6 +228,11 @@ int32_t kit_source_refuse(const kit_source *source, const char *compiler, const 
     --message;
   }
   long line = line_of(message);
+  if (line <= 0) {
+    const char *said = error[0] == '\0' ? "it is silent" : error;
+    return kit_fail(HAL_ERROR_INVALID_MODULE, "%.80s refuses the source and names no line: %.*s",
+                    compiler, (int)strcspn(said, "\n"), said);
+  }
   char instruction[160];
   kit_source_instruction(source, line, instruction, sizeof(instruction));
   return kit_fail(HAL_ERROR_INVALID_MODULE,
