@@ -1,7 +1,8 @@
 """Sources of the CUDA dialect by NVIDIA's own compilers, which need no device.
 
 HAL_TEST_CUDA_TOOLS names a folder into which nvidia-cuda-nvrtc and nvidia-cuda-nvcc were installed
-(`pip install --target FOLDER …`); without it these tests are skipped. `.ci/run cuda` sets it.
+(`pip install --target FOLDER …`); without it conftest.py leaves this file out. `.ci/run cuda` sets
+it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,10 @@ sys.path.insert(0, str(HERE / "cuda_fake"))
 
 from build import build  # noqa: E402 -- found by the line above
 
-TOOLS = os.environ.get("HAL_TEST_CUDA_TOOLS", "")
+TOOLS = os.environ["HAL_TEST_CUDA_TOOLS"]
 SEEDS = list(range(7000, 7006))
 TYPES = [dtypes.f16, dtypes.bf16, dtypes.f32, dtypes.f64, dtypes.i32, dtypes.i64]
 ELF_OF_CUDA = 190  # e_machine
-
-pytestmark = pytest.mark.skipif(
-    not TOOLS, reason="HAL_TEST_CUDA_TOOLS names no folder with NVIDIA's compilers: .ci/run cuda"
-)
 
 
 def tool(pattern: str) -> Path:
