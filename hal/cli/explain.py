@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hal.cli import kernel_file
 from hal.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ def command(
     from hal.hcd import load
     from hal.ir import parse
 
-    program = parse(_read(file), file)
-    chosen = _chosen(program, file, kernel)
+    source = kernel_file.read(file)
+    program = parse(source, file)
+    chosen = kernel_file.chosen(program, file, kernel)
     hcd = load(chip)
     found = explain(
         chosen,
@@ -55,35 +56,13 @@ def command(
         without=frozenset(part.strip() for text in without for part in text.split(",") if part),
         schedule=_advice(program, chosen, hcd.name),
         dtype=None if dtype is None else _dtype(dtype),
+        source=source,
+        name=file,
     )
     if as_json:
         click.echo(json.dumps(found.plain(), indent=1))
     else:
         _print(found)
-
-
-def _read(name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return data.decode()
-    except OSError as error:
-        raise UsageError(f"cannot read it: {error.strerror}", call=name) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"not UTF-8 text (byte {error.start})", call=name) from None
-
-
-def _chosen(program: Program, file: str, name: str | None) -> Kernel:
-    names = [item.name for item in program.kernels]
-    if name is None and len(names) != 1:
-        listed = ", ".join(names) or "none"
-        raise UsageError(
-            f"holds {len(names)} kernels", call=file, next_step=f"Choose with --kernel: {listed}."
-        )
-    if name is not None and name not in names:
-        raise UsageError(
-            f"has no kernel {name}", call=file, next_step=f"It has {', '.join(names)}."
-        )
-    return program.kernels[names.index(name) if name else 0]
 
 
 def _advice(program: Program, kernel: Kernel, chip: str) -> Schedule | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hal.cli import kernel_file
 from hal.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
     """
     import hal
 
-    source = _read(file)
+    source = kernel_file.read(file)
     chosen, schedules = _kernel(source, file, kernel, dtype)
     params = _params(chosen, sizes)
     numbers = _scalars(chosen, scalars)
@@ -70,16 +70,6 @@ def command(
 # ---- What was asked for ----
 
 
-def _read(name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return data.decode()
-    except OSError as error:
-        raise UsageError(f"cannot read it: {error.strerror}", call=name) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"not UTF-8 text (byte {error.start})", call=name) from None
-
-
 def _kernel(
     source: str, file: str, name: str | None, dtype: str | None
 ) -> tuple[Kernel, tuple[Schedule, ...]]:
@@ -88,15 +78,7 @@ def _kernel(
     from hal.ir.passes.adapt import STORAGE, adapt_dtype
 
     program = parse(source, file)
-    names = [item.name for item in program.kernels]
-    if name is None and len(names) != 1:
-        listed = ", ".join(names) or "none"
-        raise UsageError(
-            f"holds {len(names)} kernels", call=file, next_step=f"Choose with --kernel: {listed}."
-        )
-    if name is not None and name not in names:
-        raise UsageError(f"has no kernel {name}", call=file, next_step=f"It has {names}.")
-    found = program.kernels[names.index(name) if name else 0]
+    found = kernel_file.chosen(program, file, name)
     if dtype is not None:
         if dtype not in STORAGE:
             raise UsageError(f"--dtype {dtype}: one of {', '.join(STORAGE)}")
@@ -109,9 +91,11 @@ def _pairs(given: tuple[str, ...], option: str, known: list[str], what: str) -> 
     for text in given:
         for item in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = item.partition("=")
-            if not equals or name not in known:
+            if not equals:
+                raise UsageError(f"{option} {item}", next_step="Write NAME=VALUE.")
+            if name not in known:
                 have = f"it has {', '.join(known)}" if known else "it has none"
-                raise UsageError(f"{option} {item}: NAME=VALUE with a {what} of the kernel; {have}")
+                raise UsageError(f"{option} {item}: the kernel has no {what} {name}; {have}")
             found[name] = value
     return found
 
@@ -121,7 +105,7 @@ def _params(kernel: Kernel, given: tuple[str, ...]) -> dict[str, int]:
     missing = [name for name in kernel.params if name not in texts]
     if missing:
         raise UsageError(
-            f"{kernel.name} needs {', '.join(missing)}",
+            f"the kernel {kernel.name} needs a value for {', '.join(missing)}",
             next_step=f"Give --size {','.join(f'{name}=…' for name in missing)}.",
         )
     found = {}

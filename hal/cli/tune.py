@@ -6,17 +6,16 @@ import json
 import re
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hal.cli import kernel_file
 from hal.cli.seconds import seconds
 
 if TYPE_CHECKING:
     from hal.device import Device
     from hal.hcd import Hcd
-    from hal.ir.nodes import Kernel
     from hal.tune import Candidate, Tuning
 
 SHOWN = 12
@@ -40,7 +39,7 @@ def _sizes(
 
 
 @click.command()
-@click.argument("path", metavar="KERNEL.hal", type=click.Path(path_type=Path))
+@click.argument("path", metavar="KERNEL.hal")
 @click.option("--size", "sizes", multiple=True, callback=_sizes, help="Params, as M=1000,N=513.")
 @click.option("--kernel", "name", help="Which kernel of the file; needed where it has several.")
 @click.option("--device", "device_name", metavar="DEVICE", help="Measure here, as cpu:0.")
@@ -49,7 +48,7 @@ def _sizes(
 @click.option("--keep/--no-keep", default=True, help="Write the choice where compiling finds it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    path: Path,
+    path: str,
     sizes: dict[str, int],
     name: str | None,
     device_name: str | None,
@@ -66,10 +65,12 @@ def command(
     import hal.tune
     from hal.errors import UsageError
     from hal.hcd import load
+    from hal.ir import parse
 
     if device_name is None and chip is None:
         raise UsageError("tuning needs a chip", next_step="Add --device DEVICE or --chip HCD.")
-    kernel = _kernel(path, name)
+    source = kernel_file.read(path)
+    kernel = kernel_file.chosen(parse(source, path), path, name)
     with ExitStack() as stack:
         device: Device | None = None
         if device_name is not None:
@@ -83,27 +84,6 @@ def command(
         click.echo(json.dumps(_plain(found), indent=1))
     else:
         _print(found)
-
-
-def _kernel(path: Path, name: str | None) -> Kernel:
-    from hal import ir
-    from hal.errors import UsageError
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    kernels = ir.parse(text, str(path)).kernels
-    names = ", ".join(kernel.name for kernel in kernels) or "none"
-    if name is not None:
-        chosen = [kernel for kernel in kernels if kernel.name == name]
-    else:
-        chosen = list(kernels)
-    if len(chosen) != 1:
-        raise UsageError(
-            f"{path} has the kernels {names}", next_step="Choose one of them with --kernel."
-        )
-    return chosen[0]
 
 
 class _Bar:

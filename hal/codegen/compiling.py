@@ -104,9 +104,9 @@ def compile_kernel(
     """
     known = frozenset() if source else LENGTHS
     check(kernel, source=source, name=name or kernel.name, without=known)
-    target = _advised(Target.of(hcd), kernel, schedule, name)
-    target = replace(target, deterministic=deterministic or target.deterministic)
     try:
+        target = _advised(Target.of(hcd), kernel, schedule)
+        target = replace(target, deterministic=deterministic or target.deterministic)
         return _compiled(kernel, target, dict(sizes or {}), without, dtype, route, choices)
     except CodegenError as error:
         raise _placed(error, kernel, source, name) from None
@@ -179,7 +179,7 @@ def _explicit(flat: Module, target: Target, notes: list[str]) -> Module:
     return flat if validate(turned, target.data) else turned
 
 
-def _advised(target: Target, kernel: Kernel, schedule: Schedule | None, name: str) -> Target:
+def _advised(target: Target, kernel: Kernel, schedule: Schedule | None) -> Target:
     """The target with the user's advice, once the chip can follow it."""
     if schedule is None or schedule.kernel != kernel.name:
         return target
@@ -190,7 +190,6 @@ def _advised(target: Target, kernel: Kernel, schedule: Schedule | None, name: st
             have = ", ".join(sorted(target.limits.spaces))
             raise CodegenError(
                 f"the schedule puts {array} into {space}, which {target.name} lacks; it has {have}",
-                call=_place(name or kernel.name, schedule.span),
                 span=schedule.span,
             )
     return replace(target, advice=schedule)

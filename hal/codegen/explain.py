@@ -147,12 +147,14 @@ def explain(
     without: AbstractSet[str] = frozenset(),
     schedule: Schedule | None = None,
     dtype: DType | None = None,
+    source: str = "",
+    name: str = "",
 ) -> Explanation:
     """Compiles a kernel and says what was done, and why.
 
     Args:
         hcd: The chip's description, or its name or file; None for vil-core.
-        sizes, without, schedule, dtype: As for `hal.codegen.compile`.
+        sizes, without, schedule, dtype, source, name: As for `hal.codegen.compile`.
 
     Raises:
         CodegenError, InvalidValue, HcdError: as `hal.codegen.compile` and `hal.hcd.load`.
@@ -160,7 +162,14 @@ def explain(
     chip = load_hcd(hcd) if isinstance(hcd, str) else hcd
     known = dict(sizes or {})
     made = compile_kernel(
-        kernel, chip, sizes=known, without=without, schedule=schedule, dtype=dtype
+        kernel,
+        chip,
+        sizes=known,
+        without=without,
+        schedule=schedule,
+        dtype=dtype,
+        source=source,
+        name=name,
     )
     about = {item.name: item.summary for item in reversed(PASSES)}
     about["adapt"] = f"f32 arrays are stored as {dtype}"

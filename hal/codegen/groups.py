@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -105,10 +105,7 @@ def fitting(
     advised = getattr(group.module, "HONOURS_ADVICE", False) and _is_advised(group, target)
     for number, choice in enumerate(group.choices):
         if advised and number == 1:
-            raise CodegenError(
-                f"the schedule's tiles do not fit {target.name}: {reasons[-1]}",
-                span=None if target.advice is None else target.advice.span,
-            )
+            raise _unfit(kernel, target, group, started, reasons[-1])
         trial = Lowering(kernel, target, started=started)
         try:
             lower_group(trial, group, choice)
@@ -121,6 +118,19 @@ def fitting(
             return choice
         reasons.append("; ".join(f"{p.where}: {p.text}" for p in problems[:3]))
     return None
+
+
+def _unfit(
+    kernel: Kernel, target: Target, group: Group, started: set[str], reason: str
+) -> CodegenError:
+    """The refusal of a schedule's tiles, with the choice that fits."""
+    alone = replace(target, advice=None)
+    own = fitting(kernel, alone, replace(group, choices=group.choices[1:]), started, [])
+    return CodegenError(
+        f"the schedule's tiles do not fit {target.name}: {reason}",
+        next_step=f"What fits, and is taken without a schedule, is {own}." if own else "",
+        span=None if target.advice is None else target.advice.span,
+    )
 
 
 def _is_advised(group: Group, target: Target) -> bool:

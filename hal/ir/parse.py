@@ -207,7 +207,11 @@ class _Reader(ExpressionReader):
         """schedule KERNEL for "chip" { … }"""
         start = self.expect("schedule")
         kernel = self.kernel_name()
-        self.expect("for")
+        if not self.take("for"):
+            self.fail(
+                f'a schedule names its chip, as schedule {kernel} for "sim/npu-small"; expected '
+                f"`for`, found {self.word.shown()}"
+            )
         if self.word.kind != "string":
             self.fail(f'expected the chip in quotes, as "sim/npu-small", found {self.word.shown()}')
         chip = self.next().text[1:-1]

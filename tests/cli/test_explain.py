@@ -27,6 +27,14 @@ kernel Softmax {
 }
 """
 
+PRODUCT = """kernel product {
+  param M, N, K : int
+  input: f32[M,K] A, f32[K,N] B
+  output: f32[M,N] C
+  operation: C[i,j] += A[i,k] * B[k,j]
+}
+"""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
@@ -127,3 +135,35 @@ def test_the_function_gives_the_same(file: str) -> None:
     (kernel,) = parse(TEXT).kernels
     found = hal.explain(kernel, "cpu", sizes={"M": 64, "N": 100})
     assert str(found) == ask(file, "--chip", "cpu", "--size", "M=64,N=100").output
+
+
+@pytest.mark.parametrize(
+    ("advice", "part"),
+    [
+        ("tile i 4096, j 4096, k 4096", "What fits, and is taken without a schedule, is product"),
+        ("tile i 8, j 8, k 8; space A vec", "puts A into vec, which hal/cpu lacks; it has global"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_shown_in_the_file(
+    tmp_path: Path, advice: str, part: str
+) -> None:
+    line = f'schedule product for "hal/cpu" {{ {advice} }}'
+    path = tmp_path / "product.hal"
+    path.write_text(PRODUCT + line + "\n", encoding="utf-8")
+    result = ask(str(path), "--chip", "hal/cpu", "--size", "M=64,N=64,K=64")
+    text = str(result.exception)
+    assert isinstance(result.exception, HalError)
+    assert text.startswith(f"{path}:7:1: ")
+    assert (part in text, line in text) == (True, True)
+
+
+def test_a_file_without_a_kernel_says_how_one_begins(tmp_path: Path) -> None:
+    path = tmp_path / "empty.hal"
+    path.write_text("", encoding="utf-8")
+    assert "holds no kernel. A kernel begins with: kernel NAME" in str(ask(str(path)).exception)
+
+
+def test_a_schedule_without_its_chip_is_shown_how_to_name_one(tmp_path: Path) -> None:
+    path = tmp_path / "product.hal"
+    path.write_text(PRODUCT + "schedule product { tile i 8 }\n", encoding="utf-8")
+    assert 'as schedule product for "sim/npu-small"' in str(ask(str(path)).exception)

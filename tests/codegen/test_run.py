@@ -86,7 +86,7 @@ def test_a_result_over_its_bound_is_exit_code_1(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--size", "M=3"], "Product needs N, K"),
+        (["--size", "M=3"], "Product needs a value for N, K"),
         (["--size", "M=3,N=4,K=x"], "K=x: it must be a whole number"),
         (["--size", "M=3,N=4,K=-1"], "a size is 0 or more"),
         (["--size", "M=3,N=4,K=1,Q=2"], "it has M, N, K"),
