@@ -196,6 +196,44 @@ def test_a_driver_that_does_not_start_is_told(fake: Path, plan: str, words: list
     assert [word for word in words if word not in text] == []
 
 
+@pytest.mark.parametrize("command", [("ports", "--why"), ("doctor",)], ids=" ".join)
+def test_the_commands_tell_why_a_driver_does_not_start(
+    fake: Path, command: tuple[str, ...]
+) -> None:
+    plan = {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_FAIL": "cuInit:803", "COLUMNS": "400"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from hal.cli import main; main()", *command],
+        env={k: v for k, v in os.environ.items() if not k.startswith("HAL_CUDA")} | plan,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    told = [word in done.stdout for word in ("cuInit", "803", "different versions")]
+    assert (told, "Traceback" in done.stdout + done.stderr) == ([True] * 3, False)
+
+
+def test_a_device_that_says_nothing_is_left_out(fake: Path) -> None:
+    text = refused(fake, FAKE_CUDA_FAIL="cuDeviceGetName:999")
+    assert [
+        word for word in ("device 0", "cuDeviceGetName", "nvidia-smi") if word not in text
+    ] == []
+
+
+@pytest.mark.parametrize(("asked", "name"), [("1", "Fake GPU 1"), ("GPU 2", "Fake GPU 2")])
+def test_devices_can_be_picked(fake: Path, asked: str, name: str) -> None:
+    found = run(
+        fake,
+        """
+port = hal.load_port("cuda")
+out["names"] = [port.device(0).text("device.name"), port.device_count]
+""",
+        FAKE_CUDA_DEVICES="3",
+        HAL_CUDA_DEVICE=asked,
+    )
+    assert found["names"] == [name, 1]
+
+
 def test_without_a_driver_the_reason_names_it() -> None:
     text = refused(None, HAL_CUDA_DRIVER="/nowhere/libcuda.so.1")
     assert ("no CUDA driver" in text, "HAL_CUDA_DRIVER" in text) == (True, True)

@@ -144,17 +144,18 @@ void cuda_drop(void *data) {
 
 int32_t cuda_enter(void *data) {
   cuda_chip *chip = data;
-  CUcontext context = NULL;
-  if (__atomic_load_n(&chip->context, __ATOMIC_ACQUIRE) == NULL) {  // It takes room: not before.
+  CUcontext context = __atomic_load_n(&chip->context, __ATOMIC_ACQUIRE), none = NULL;
+  if (context == NULL) {  // It takes room: not before it is needed.
     int32_t status = CU(DevicePrimaryCtxRetain, &context, chip->id);
     if (status != HAL_OK) {
       return status;
     }
-    if (__atomic_exchange_n(&chip->context, context, __ATOMIC_ACQ_REL) != NULL) {
+    if (!__atomic_compare_exchange_n(&chip->context, &none, context, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
       cu.DevicePrimaryCtxRelease_v2(chip->id);  // Another thread was first, with the same one.
     }
   }
-  return CU(CtxPushCurrent_v2, chip->context);
+  return CU(CtxPushCurrent_v2, context);
 }
 
 void cuda_leave(void) {
