@@ -173,9 +173,9 @@ const char *cpu_tiles_name(void) {
 }
 
 int cpu_tiles_macs_per_cycle(const char *dtype) {
-  bool wide = strcmp(chosen.name, "avx2") == 0 || strcmp(chosen.name, "avx512") == 0 ||
-              strcmp(chosen.name, "amx") == 0;
-  int f32 = wide ? 16 : 4;  // Two 256-bit units, or one of 512 bits.
+  bool amx = strcmp(chosen.name, "amx") == 0;  // Its processors have two units of 512 bits.
+  bool wide = strcmp(chosen.name, "avx2") == 0 || strcmp(chosen.name, "avx512") == 0;
+  int f32 = amx ? 32 : wide ? 16 : 4;  // Two units of 256 bits, or one of 512.
 #ifdef CPU_HAS_AMX
   if (strcmp(dtype, "bf16") == 0 && chosen.bf16 == &cpu_amx_bf16) return 512;
   if (strcmp(dtype, "i8") == 0 && chosen.i8 == &cpu_amx_i8) return 1024;
