@@ -83,7 +83,7 @@ def figure(device: Any, name: str, text: str, sizes: dict[str, int]) -> Figure:
     )
     launches = [bench.launcher(item.module) for item in ranked if item.module is not None]
     times = least_seconds(launches, until=time.monotonic() + BUDGET_S, rounds=5)
-    first = range(min(hal.tune.MEASURED, len(launches)))
+    first = [ranked.index(item) for item in hal.tune.shortlist(ranked, hal.tune.MEASURED)]
     fastest = sorted(range(len(launches)), key=times.__getitem__)[: len(first)]
     finalists = sorted({*first, *fastest})
     again = least_seconds(

@@ -15,9 +15,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from hal.tune.search import MEASURED, Candidate, Tuning, tune
+from hal.tune.search import MEASURED, Candidate, Tuning, shortlist, tune
 
-__all__ = ["MEASURED", "Candidate", "Tuning", "tune"]
+__all__ = ["MEASURED", "Candidate", "Tuning", "shortlist", "tune"]
 
 
 class _Callable(ModuleType):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from hal.errors import HalError
-from hal.forecast import Forecaster
+from hal.forecast import Forecast, Forecaster
 from hal.hcd import Hcd
 from hal.vil import Module
 from hal.vil.expressions import evaluate
@@ -33,8 +33,8 @@ class Forecasts:
     def __exit__(self, *_: object) -> None:
         self._chip.close()
 
-    def seconds(self, module: Module, sizes: Mapping[str, int]) -> float | None:
-        """Predicted seconds of a launch of the module's kernel; None where it is refused."""
+    def of(self, module: Module, sizes: Mapping[str, int]) -> Forecast | None:
+        """A launch of the module's kernel in virtual time; None where it is refused."""
         kernel = module.kernels[0]
         arguments: list[float] = []
         try:
@@ -49,6 +49,6 @@ class Forecasts:
                 parts = [evaluate(space.bytes, sizes) for space in kernel.workspaces]
                 arguments.append(sum(parts) + WORKSPACE_GAP * len(parts))
             loaded = self._chip.kernel(bytes(module), kernel.name, known=module)
-            return loaded.forecast(arguments).time_ns * 1e-9
+            return loaded.forecast(arguments)
         except HalError:
             return None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from hal.tune.forecasts import Forecasts
 from hal.tune.measuring import Bench, least_seconds
 from hal.vil import Module
 
-__all__ = ["MEASURED", "Candidate", "Tuning", "tune"]
+__all__ = ["MEASURED", "Candidate", "Tuning", "shortlist", "tune"]
 
 MEASURED = 8
 """Choices of a group that are measured."""
@@ -41,6 +41,7 @@ class Candidate:
         choice: The strategy's choice.
         forecast_s: Seconds of the whole kernel by the list schedule; None: no forecast.
         measured_s: Seconds on the device; None: not measured.
+        on_one_core: By the forecast one core does all of it.
     """
 
     group: int
@@ -48,6 +49,7 @@ class Candidate:
     choice: Any
     forecast_s: float | None
     measured_s: float | None = None
+    on_one_core: bool = False
     module: Module | None = field(default=None, repr=False, compare=False)
 
 
@@ -130,6 +132,20 @@ def tune(
     )
 
 
+def shortlist(ranked: Sequence[Candidate], most: int) -> list[Candidate]:
+    """What is measured of choices in the order of their forecasts.
+
+    The first ones; the last of them gives its place to the first that needs one core alone where
+    none does: descriptions do not say what it costs to wake further cores, nor whether they are
+    free.
+    """
+    first = list(ranked[:most])
+    if most < 2 or any(item.on_one_core for item in first):
+        return first
+    alone = next((item for item in ranked[most:] if item.on_one_core), None)
+    return first if alone is None else [*first[:-1], alone]
+
+
 class _Search:
     """One kernel on one chip at one set of sizes."""
 
@@ -206,8 +222,10 @@ class _Search:
                 module = self._module(number, choice)
                 if module is None:
                     continue
-                seconds = forecasts.seconds(module, self.sizes)
-                ranked.append(Candidate(number, group.strategy, choice, seconds, None, module))
+                found = forecasts.of(module, self.sizes)
+                seconds = None if found is None else found.time_ns * 1e-9
+                one = found is not None and found.cores_used <= 1
+                ranked.append(Candidate(number, group.strategy, choice, seconds, None, one, module))
             self.progress(f"forecasts of group {number + 1}", len(choices), len(choices))
         if not ranked:
             raise CodegenError(f"no choice of group {number + 1} fits {self.target.name}")
@@ -220,7 +238,7 @@ class _Search:
         assert self.device is not None
         if most < 1:
             return ranked
-        first = ranked[:most]
+        first = shortlist(ranked, most)
         default = next((item for item in ranked if item.choice == self.best[number]), None)
         if default is not None and default not in first:
             first = [*first[: most - 1], default]
@@ -237,10 +255,7 @@ class _Search:
             self.progress(f"measurements of group {number + 1}", min(done[0], total), total)
 
         times = least_seconds(launches, until=until, step=step)
-        timed = [
-            Candidate(item.group, item.strategy, item.choice, item.forecast_s, taken, item.module)
-            for item, taken in zip(first, times, strict=True)
-        ]
+        timed = [replace(item, measured_s=taken) for item, taken in zip(first, times, strict=True)]
         rest = [item for item in ranked if item not in first]
         return [*sorted(timed, key=lambda item: item.measured_s or 0.0), *rest]
 
