@@ -17,7 +17,7 @@ from hal.errors import PortLoadError
 from hal.testing.tolerance import compare
 from hal.vil.module import Module
 from hal.vil.recipes import matmul, matmul_into, matmul_of_parts
-from tests.ports.cpu_sets import launch
+from tests.ports.cpu_sets import device_of, has_set, launch
 
 
 def whole_numbers(shape: tuple[int, int], dtype: DType, seed: int) -> NDArray[Any]:
@@ -205,6 +205,15 @@ def test_subnormal_sums_are_kept_wherever_they_are(fast: Device, where: str, ini
     rows = np.arange(m) != (299 if where != "right" else m)
     assert np.array_equal(got[np.ix_(rows, plain)], exact[np.ix_(rows, plain)])
     np.testing.assert_allclose(got, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in ("amx",) if has_set(name)])
+def test_products_of_amx_are_the_ones_that_run(name: str) -> None:
+    """One that is wrong at the start is replaced, and every other test passes without it."""
+    path = "compute.matrix.operations.{}.macs_per_cycle"
+    with device_of(name) as device:
+        found = {name: device.hcd[path.format(name)] for name in ("bf16", "i8")}
+    assert found == {"bf16": 512, "i8": 1024}
 
 
 def test_an_instruction_set_that_does_not_exist_is_refused() -> None:
