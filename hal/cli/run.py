@@ -316,7 +316,9 @@ def _say(report: dict[str, Any], as_json: bool) -> None:
         for name, values in report["results"].items():
             some = " ".join(str(value) for value in values.reshape(-1)[:6])
             click.echo(f"  {name}: {some}{' …' if values.size > 6 else ''}")
-    click.echo(f"  compiled and enqueued in {report['compile_ms']:.3g} ms")
+    taken = report["compile_ms"]
+    rounded = f"{taken:,.0f}" if taken >= 100 else f"{taken:.3g}"
+    click.echo(f"  compiled and enqueued in {rounded} ms")
     times = report["time_ms"]
     if times is not None:
         click.echo(f"  {times['min']:.4g} ms at best, median {times['median']:.4g} ms")
