@@ -267,8 +267,9 @@ int32_t sim_checks_run(kit_operation *operation) {
   int32_t status = HAL_OK;
   if (is_on(SIM_CHECK_RACE) && run.record == 0) {
     status = kit_fail(HAL_ERROR_EXECUTION_FAILED,
-                      "race: no room to remember more than %u operations; load the port anew",
-                      checks.count);
+                      "race: the order of more than %d streams that nobody waited for, or of more "
+                      "than %d operations, is not kept; wait for some streams",
+                      SIM_MOST_STREAMS, MOST_RECORDS);
   } else if (needs_shadows() && operation->kind != KIT_LAUNCH &&
              (touch_range(&run, &operation->source, 0, text, sizeof(text)) ||
               touch_range(&run, &operation->target, 1, text, sizeof(text)))) {
@@ -288,7 +289,11 @@ void sim_checks_enqueue(uint64_t device, uint64_t stream, kit_operation *operati
     return;
   }
   pthread_mutex_lock(&checks.lock);
-  uint32_t number = sim_order_stream(stream, device);
+  uint32_t number = 0;
+  if (!sim_order_stream(stream, device, &number)) {
+    pthread_mutex_unlock(&checks.lock);
+    return;
+  }
   if (operation->kind == KIT_RECORD) {
     sim_order_record(number, operation->point);
   } else if (operation->kind == KIT_WAIT) {
@@ -309,7 +314,10 @@ void sim_checks_saw_stream(uint64_t stream) {
     return;
   }
   pthread_mutex_lock(&checks.lock);
-  sim_order_host_saw_stream(sim_order_stream(stream, 0));
+  uint32_t number = 0;
+  if (sim_order_stream(stream, 0, &number)) {
+    sim_order_host_saw_stream(number);
+  }
   pthread_mutex_unlock(&checks.lock);
 }
 
@@ -336,6 +344,9 @@ void sim_checks_recorded(uint64_t event, uint64_t stream) {
     return;
   }
   pthread_mutex_lock(&checks.lock);
-  sim_order_name_event(event, sim_order_stream(stream, 0));
+  uint32_t number = 0;
+  if (sim_order_stream(stream, 0, &number)) {
+    sim_order_name_event(event, number);
+  }
   pthread_mutex_unlock(&checks.lock);
 }

@@ -62,18 +62,35 @@ void sim_order_reset(void) {
   memset(&order, 0, sizeof(order));
 }
 
-uint32_t sim_order_stream(uint64_t handle, uint64_t device) {
+// Whether the host knows all that a stream knows, so that a new stream may go on from there: its
+// operations come after all of those.
+static bool is_seen(uint32_t stream) {
   for (uint32_t i = 0; i < order.count; ++i) {
-    if (order.handles[i] == handle) {
-      return i;
+    if (order.streams[stream].over[i] > order.host.over[i]) {
+      return false;
     }
   }
-  if (order.count == SIM_MOST_STREAMS) {
-    return SIM_MOST_STREAMS - 1;
+  return true;
+}
+
+bool sim_order_stream(uint64_t handle, uint64_t device, uint32_t *out) {
+  for (*out = 0; *out < order.count; ++*out) {
+    if (order.handles[*out] == handle) {
+      return true;
+    }
   }
-  order.handles[order.count] = handle;
-  order.devices[order.count] = device;
-  return order.count++;
+  if (order.count < SIM_MOST_STREAMS) {
+    ++order.count;
+  } else {
+    for (*out = 0; *out < order.count && !is_seen(*out); ++*out) {
+    }
+    if (*out == order.count) {
+      return false;
+    }
+  }
+  order.handles[*out] = handle;
+  order.devices[*out] = device;
+  return true;
 }
 
 void sim_order_step(uint32_t stream, sim_moment *out) {

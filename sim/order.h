@@ -2,6 +2,7 @@
 #ifndef SIM_ORDER_H_
 #define SIM_ORDER_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { SIM_MOST_STREAMS = 256 };
@@ -12,8 +13,9 @@ typedef struct sim_moment {
 } sim_moment;
 
 void sim_order_reset(void);
-// Number of a stream; the last number serves all streams beyond the room, which then look ordered.
-uint32_t sim_order_stream(uint64_t handle, uint64_t device);
+// Number of a stream. A stream that the host has seen the end of gives its number to a new one: no
+// more is known of it than the host knows. False when all numbers are in use.
+bool sim_order_stream(uint64_t handle, uint64_t device, uint32_t *out);
 // The next operation of a stream: the moment at which it begins. Its own number is out->over[it].
 void sim_order_step(uint32_t stream, sim_moment *out);
 void sim_order_record(uint32_t stream, const void *point);

@@ -114,6 +114,39 @@ def test_streams_that_share_a_buffer_need_an_order(order: str, late: str) -> Non
             other.synchronize()
 
 
+@pytest.mark.parametrize("seen", ["each", "last"])
+def test_streams_of_the_past_leave_room_for_others(seen: str) -> None:
+    """Far more streams than are told apart at once; the host waits for each, or for all of them."""
+    with device(checks="race") as dev:
+        x, y = dev.alloc(4 * SIZE), dev.alloc(4 * SIZE)
+        for turn in range(600):
+            stream = dev.stream()
+            stream.copy(x, np.zeros(SIZE, np.float32))
+            if seen == "each" or turn % 200 == 199:
+                dev.synchronize()
+            else:
+                x = dev.alloc(4 * SIZE)
+            stream.close()
+        dev.synchronize()
+        one, other = dev.stream(), dev.stream()
+        negate(dev, one, x, y)
+        other.copy(x, np.ones(SIZE, np.float32))
+        with pytest.raises(hal.errors.ExecutionFailed, match=r"race: it .* another stream"):
+            one.synchronize()
+            other.synchronize()
+
+
+def test_more_streams_than_can_be_told_apart_are_named() -> None:
+    with device(checks="race") as dev:
+        streams = [dev.stream() for _ in range(257)]
+        for stream in streams:
+            stream.copy(dev.alloc(4 * SIZE), np.zeros(SIZE, np.float32))
+        with pytest.raises(
+            hal.errors.ExecutionFailed, match=r"race: the order of more than 256 streams"
+        ):
+            streams[-1].synchronize()
+
+
 def test_two_streams_may_read_one_buffer() -> None:
     with device(checks="race") as dev:
         x = dev.array(np.zeros(SIZE, np.float32))
