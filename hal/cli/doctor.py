@@ -180,7 +180,8 @@ def _advice(source: str) -> str:
     if source == PATH_ENV:
         return f"Correct {PATH_ENV} or unset it."
     if source == f"package {DISTRIBUTION}":
-        return "./start build" if _paths.is_checkout() else f"Reinstall {DISTRIBUTION}."
+        mend = "./start build" if _paths.is_checkout() else f"Reinstall {DISTRIBUTION}"
+        return f"{mend}; a driver that the reason names has tools of its own."
     return f"Mend or uninstall the {source}."
 
 
