@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from hal.cli import kernel_file
 from hal.errors import UsageError
 
 
@@ -35,7 +36,7 @@ def _one(name: str, check: bool, write: bool) -> bool:
     """Format one file; True when it was in the form already."""
     from hal.ir import parse, show
 
-    text = _read(name)
+    text = kernel_file.read(name)
     shown = show(parse(text, name, verify=False))
     if check:
         before, after = text.splitlines(True), shown.splitlines(True)
@@ -49,13 +50,3 @@ def _one(name: str, check: bool, write: bool) -> bool:
             raise UsageError(f"cannot write it: {error.strerror}", call=name) from None
         click.echo(f"{name}: rewritten", err=True)
     return shown == text
-
-
-def _read(name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return data.decode()
-    except OSError as error:
-        raise UsageError(f"cannot read it: {error.strerror}", call=name) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"not UTF-8 text (byte {error.start})", call=name) from None
