@@ -82,6 +82,23 @@ static int32_t read_chip(uint32_t index) {
                               : HAL_OK;
 }
 
+static void end_offer(uint32_t index) {
+  void (*drop)(void *data) = kit_the_port()->hooks.device_drop;
+  kit_found *ended = kit_found_take(index);
+  kit_driver_forget(ended);
+  if (drop != NULL) {
+    drop(ended->data);
+  }
+  kit_found_free(ended);
+}
+
+void kit_chips_end_offers(void) {
+  while (kit_found_count() != 0) {
+    end_offer(kit_found_count() - 1);
+  }
+  kit_found_reset();
+}
+
 // Reads the devices that `start` has offered; one that cannot be used is left out.
 static int32_t read_found(void) {
   for (uint32_t i = 0; i < kit_found_count();) {
@@ -89,7 +106,7 @@ static int32_t read_found(void) {
       ++i;
     } else {
       kit_device_refuse(kit_found_at(i)->name);
-      kit_found_remove(i);
+      end_offer(i);
       forget(&chips[i]);
     }
   }

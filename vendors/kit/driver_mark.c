@@ -4,10 +4,8 @@
 
 #include "driver_state.h"
 
-enum {
-  ANCHOR_NS = 2000000000
-};  // Drivers count in floats: the anchor moves on before they are
-    // too coarse.
+// Drivers count in floats: the anchor moves on before they are too coarse.
+enum { ANCHOR_NS = 2000000000 };
 
 static int32_t no_memory(void) {
   return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory for an operation");

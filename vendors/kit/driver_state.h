@@ -33,10 +33,11 @@ typedef struct kit_lane {
   uint64_t end_ns;
 } kit_lane;
 
-// ---- driver.c ----
+// ---- driver_base.c ----
 const kit_driver *kit_the_driver(void);
 int32_t kit_driver_enter(const kit_found *found);
 void kit_driver_leave(void);
+void kit_driver_close(kit_queue *queue);  // If it is open.
 // The device's own queue; with the lock of `found`. NULL, and the error record, when there is none.
 kit_queue *kit_driver_service(kit_found *found);
 int32_t kit_driver_reserve(kit_found *found, uint64_t bytes, uint64_t alignment, bool zero,

@@ -30,7 +30,7 @@ uint64_t kit_option_number(const char *key, const char *environment, uint64_t ot
   return end == text || *end != '\0' ? otherwise : value;
 }
 
-static void free_found(kit_found *found) {
+void kit_found_free(kit_found *found) {
   if (found != NULL) {
     pthread_mutex_destroy(&found->lock);
     free(found->name);
@@ -48,7 +48,7 @@ static kit_found *create(const char *name, const void *data, size_t bytes) {
   made->name = strdup(name);
   made->data = malloc(bytes + 1);
   if (made->name == NULL || made->data == NULL) {
-    free_found(made);
+    kit_found_free(made);
     return NULL;
   }
   memcpy(made->data, data, bytes);
@@ -60,7 +60,7 @@ int32_t kit_device_offer(const char *name, const void *data, size_t bytes) {
   kit_found **more = realloc(state.devices, (state.count + 1) * sizeof(*more));
   state.devices = more == NULL ? state.devices : more;
   if (more == NULL || made == NULL) {
-    free_found(made);
+    kit_found_free(made);
     return kit_fail(HAL_ERROR_OUT_OF_MEMORY, "no host memory for the device %.100s", name);
   }
   state.devices[state.count++] = made;
@@ -100,23 +100,15 @@ int32_t kit_found_check(void) {
       state.reasons[0] == '\0' ? "the runtime lists none that the options ask for" : state.reasons);
 }
 
-void kit_found_remove(uint32_t index) {
-  void (*drop)(void *data) = kit_the_port()->hooks.device_drop;
-  kit_found *removed = state.devices[index];
+kit_found *kit_found_take(uint32_t index) {
+  kit_found *taken = state.devices[index];
   --state.count;
   memmove(&state.devices[index], &state.devices[index + 1],
           (state.count - index) * sizeof(*state.devices));
-  kit_driver_forget(removed);
-  if (drop != NULL) {
-    drop(removed->data);
-  }
-  free_found(removed);
+  return taken;
 }
 
-void kit_found_drop(void) {
-  while (state.count != 0) {
-    kit_found_remove(state.count - 1);
-  }
+void kit_found_reset(void) {
   free(state.devices);
   memset(&state, 0, sizeof(state));
 }

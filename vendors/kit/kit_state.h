@@ -128,6 +128,8 @@ struct kit_device {
   kit_profile profile;
 };
 int32_t kit_device_drain(kit_device *device, uint64_t deadline_ns);
+
+// ---- device_state.c ----
 // What a hook has answered, given back; DEVICE_LOST loses the device: later calls fail.
 int32_t kit_device_answer(kit_device *device, int32_t status);
 int32_t kit_device_check(const kit_device *device);  // HAL_OK, or it fails with DEVICE_LOST.
@@ -305,8 +307,9 @@ typedef struct kit_found {  // A device that the port offered.
 kit_found *kit_found_at(uint32_t index);  // NULL beyond the last one.
 uint32_t kit_found_count(void);
 int32_t kit_found_check(void);  // NOT_FOUND, with the reasons, when no device was offered.
-void kit_found_remove(uint32_t index);
-void kit_found_drop(void);
+kit_found *kit_found_take(uint32_t index);  // Out of the list.
+void kit_found_free(kit_found *found);
+void kit_found_reset(void);  // With none left.
 
 // ---- driver.c, driver_program.c: ports of a driver (kit_driver.h) ----
 void kit_driver_hooks(const struct kit_driver *driver, kit_hooks *hooks);
@@ -320,9 +323,12 @@ void kit_port_is(const kit_port *port, const hal_port_root *root);
 bool kit_is_native(void);  // Whether the runtime underneath has queues of its own.
 bool kit_is_started(void);
 void kit_set_started(bool now);
-kit_chip *kit_chip_at(uint32_t index);  // NULL beyond the count.
+void kit_host_is(const hal_host *host);  // NULL: what it gave is forgotten.
+void kit_host_describes(kit_hcd *hcd);   // Which is the kit's from now on.
+kit_chip *kit_chip_at(uint32_t index);   // NULL beyond the count.
 uint32_t kit_chip_count(void);
 int32_t kit_chips_read(void);
 void kit_chips_drop(void);
+void kit_chips_end_offers(void);  // Of devices, by the port's start.
 
 #endif  // KIT_STATE_H_

@@ -6,23 +6,17 @@
 
 #include "kit_state.h"
 
-static struct {
-  pthread_mutex_t lock;  // One init or shutdown at a time.
-  hal_log_fn log;
-  void *log_user;
-  const char *options;
-  kit_hcd *hcd;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-const kit_hcd *kit_host_hcd(void) {
-  return state.hcd;
-}
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;  // Init or shutdown at a time.
 
 int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host_major,
                   uint32_t host_minor, const hal_port_root **out_root) {
   (void)host_minor;  // The tables only grow within a major: any minor reads what it knows.
   if (kit_the_port() == NULL) {
-    kit_port_is(port, root);
+    kit_port mine = *port;
+    if (port->driver != NULL) {
+      kit_driver_hooks(port->driver, &mine.hooks);
+    }
+    kit_port_is(&mine, root);
     kit_handles_salt(root->name);
   }
   if (host_major != HAL_ABI_MAJOR) {
@@ -33,45 +27,10 @@ int32_t kit_entry(const kit_port *port, const hal_port_root *root, uint32_t host
   return HAL_OK;
 }
 
-void kit_log(int32_t level, const char *format, ...) {
-  hal_log_fn log = state.log;
-  if (log == NULL) {
-    return;
-  }
-  char text[600];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  log(state.log_user, level, text);
-}
-
-const char *kit_option(const char *key, const char *environment, char *out, size_t capacity) {
-  size_t length = strlen(key);
-  const char *at = state.options;
-  while (at != NULL && *at != '\0') {
-    size_t line = strcspn(at, "\n");
-    if (line > length && at[length] == '=' && strncmp(at, key, length) == 0) {
-      snprintf(out, capacity, "%.*s", (int)(line - length - 1), at + length + 1);
-      return out;
-    }
-    at += line + (at[line] == '\n');
-  }
-  const char *value = environment == NULL ? NULL : getenv(environment);
-  if (value == NULL) {
-    return NULL;
-  }
-  snprintf(out, capacity, "%s", value);
-  return out;
-}
-
 // Forgets everything that init took.
 static void forget(void) {
   kit_chips_drop();
-  kit_hcd_free(state.hcd);
-  state.hcd = NULL;
-  state.options = NULL;
-  state.log = NULL;
+  kit_host_is(NULL);
 }
 
 static int32_t read_hcd(const hal_host *host) {
@@ -87,13 +46,14 @@ static int32_t read_hcd(const hal_host *host) {
                     kit_the_root()->name);
   }
   char reason[256];
-  state.hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
-  return state.hcd == NULL ? kit_fail(HAL_ERROR_INVALID_VALUE, "%s", reason) : HAL_OK;
+  kit_hcd *hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
+  kit_host_describes(hcd);
+  return hcd == NULL ? kit_fail(HAL_ERROR_INVALID_VALUE, "%s", reason) : HAL_OK;
 }
 
 // Ends what the hook `start` has begun.
 static void stop(void) {
-  kit_found_drop();
+  kit_chips_end_offers();
   if (kit_the_port()->hooks.stop != NULL) {
     kit_the_port()->hooks.stop();
   }
@@ -104,16 +64,14 @@ static int32_t start(const hal_host *host) {
     return kit_fail(HAL_ERROR_INVALID_VALUE, "the host speaks ABI major %u, the port speaks %u",
                     host->abi_major, (unsigned)HAL_ABI_MAJOR);
   }
-  state.log = host->log;
-  state.log_user = host->user;
-  state.options = KIT_HAS(host, options) ? host->options : NULL;
+  kit_host_is(host);
   int32_t status = read_hcd(host);
   if (status != HAL_OK) {
     return status;
   }
   const kit_hooks *hooks = &kit_the_port()->hooks;
   if (hooks->start != NULL && (status = hooks->start()) != HAL_OK) {
-    kit_found_drop();
+    kit_chips_end_offers();
     return status;
   }
   status = kit_chips_read();
@@ -124,7 +82,7 @@ static int32_t start(const hal_host *host) {
 }
 
 int32_t kit_port_init(const hal_host *host) {
-  pthread_mutex_lock(&state.lock);
+  pthread_mutex_lock(&one);
   int32_t status;
   if (kit_is_started()) {
     status = kit_fail(HAL_ERROR_INVALID_STATE, "port %s is started already", kit_the_root()->name);
@@ -136,7 +94,7 @@ int32_t kit_port_init(const hal_host *host) {
       forget();
     }
   }
-  pthread_mutex_unlock(&state.lock);
+  pthread_mutex_unlock(&one);
   return status;
 }
 
@@ -158,7 +116,7 @@ static void close_device(kit_object *object) {
 }
 
 int32_t kit_port_shutdown(uint64_t timeout_ns) {
-  pthread_mutex_lock(&state.lock);
+  pthread_mutex_lock(&one);
   int32_t status = HAL_OK;
   if (!kit_is_started()) {
     status = kit_fail(HAL_ERROR_INVALID_STATE, "the port is not started");
@@ -180,7 +138,7 @@ int32_t kit_port_shutdown(uint64_t timeout_ns) {
       forget();
     }
   }
-  pthread_mutex_unlock(&state.lock);
+  pthread_mutex_unlock(&one);
   return status;
 }
 
