@@ -9,7 +9,6 @@ Nothing runs and no memory is used: a buffer argument is its number of bytes.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +18,12 @@ from hal.errors import PortLoadError, UsageError
 from hal.hcd import Hcd
 from hal.port import description
 from hal.port.discovery import DEFAULT_PORT, candidates, parse_spec
-from hal.port.loaded import c_string
-from hal.port.native import CData, fail, ffi, last_error, lib
+from hal.port.native import CData, fail, ffi, last_error, lib, open_port
 from hal.vil import Module, decode
 
 __all__ = ["BOUNDS", "Forecast", "Forecaster", "Kernel"]
 
 CLOSE_TIMEOUT_NS = 10_000_000_000
-REASON_BYTES = 1024
 
 BOUNDS = (
     "nothing",
@@ -281,10 +278,10 @@ def _open(hcd: Hcd | str) -> CData:
     desc = ffi.new("hal_open_desc *")
     desc.size = ffi.sizeof("hal_open_desc")
     desc.hcd_text, desc.hcd_bytes = ffi.cast("char *", kept), len(text)
-    out, reason = ffi.new("hal_port **"), ffi.new("char[]", REASON_BYTES)
-    status = lib.hal_port_open(os.fsencode(str(found.path)), desc, out, reason, REASON_BYTES)
+    assert found.path is not None
+    status, opened, why = open_port(found.path, desc)
     if status:
-        why = c_string(reason) or "it gave no reason"
+        why = why or "it gave no reason"
         raise PortLoadError(
             f"{chip.name} cannot be forecast: {why}",
             call="forecast",
@@ -292,4 +289,4 @@ def _open(hcd: Hcd | str) -> CData:
             reasons=[why],
             status=status,
         )
-    return out[0]
+    return opened

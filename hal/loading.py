@@ -15,8 +15,8 @@ from hal.port import description
 from hal.port.callbacks import port_user
 from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
 from hal.port.libraries import installed_libraries
-from hal.port.loaded import LOCK, c_string
-from hal.port.native import CData, ffi, lib, timeout_ns
+from hal.port.loaded import LOCK
+from hal.port.native import CData, ffi, lib, open_port, timeout_ns
 
 if TYPE_CHECKING:
     from hal.hcd import Hcd
@@ -29,7 +29,6 @@ LAYERS = {"trace": 1, "validate": 2, "emulate": 4, "mutate": 8}
 DEFAULT_LAYERS = ("validate", "emulate")
 
 _EXIT_TIMEOUT_S = 1.0
-_REASON_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -281,10 +280,9 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
     desc.break_rule = rule if settings.break_rule else ffi.NULL
     desc.log, desc.log_user = lib.hal_python_log, user
     desc.trace, desc.trace_user = lib.hal_python_trace, user
-    out, reason = ffi.new("hal_port **"), ffi.new("char[]", _REASON_BYTES)
-    status = lib.hal_port_open(os.fsencode(candidate.path), desc, out, reason, _REASON_BYTES)
+    status, opened, why = open_port(candidate.path, desc)
     if status:
-        why = c_string(reason) or "it gave no reason"
+        why = why or "it gave no reason"
         if why.startswith(f"{candidate.path} is "):  # The message names the file already.
             why = f"it {why.removeprefix(f'{candidate.path} ')}"
         raise PortLoadError(
@@ -294,7 +292,7 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
             reasons=[why],
             status=status,
         )
-    return out[0]
+    return opened
 
 
 def _class_lines(candidate: Candidate) -> bytes:

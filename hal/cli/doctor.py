@@ -111,9 +111,8 @@ def _sources_newer_than(library: Path) -> Path | None:
     """Return a C source that changed after the libraries were built, or None."""
     if not _paths.is_checkout():
         return None
-    log = (
-        _paths.PACKAGE.parent / "build/editable/.ninja_log"
-    )  # A source that changes no library is built too.
+    # A source that changes no library is built too.
+    log = _paths.PACKAGE.parent / "build/editable/.ninja_log"
     built = max(path.stat().st_mtime for path in (library, log) if path.is_file())
     native = _paths.PACKAGE / "native"
     sources = [*native.rglob("*.[ch]"), *_paths.include_dir().rglob("*.h")]

@@ -156,9 +156,9 @@ def forecast(kernel: Kernel, target: Target, sizes: Mapping[str, int]) -> tuple[
     for extent in extents.values():
         macs *= max(value_of(extent, sizes), 1)
     dtype = plain.array(statement.target.array).dtype
-    rate = measured_flops_per_s(target, dtype) / 2
     moved = sum(_elements(array.shape, sizes) * array.dtype.bytes for array in plain.arrays)
-    rate = rate or EFFICIENCY * (target.macs_per_s(dtype, dtype) or 1e9)
+    peak = target.macs_per_s(dtype, dtype) or 1e9
+    rate = measured_flops_per_s(target, dtype) / 2 or EFFICIENCY * peak
     theirs = CALL_S + target.launch_s
     theirs += max(macs / rate, moved / target.bandwidth_bytes_per_s)
     match, ours = product.match(plain, plain.assigns, target), float("inf")

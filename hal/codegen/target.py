@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from hal.codegen.dialect.language import GROUP_BYTES
+from hal.codegen.dialect.language import near_bytes
 from hal.dtypes import DType
-from hal.hcd import Hcd
+from hal.hcd import Hcd, unit_count
 from hal.ir.nodes import Schedule
 from hal.vil.check_chip import Limits
 
@@ -83,11 +83,11 @@ class Target:
             name=hcd.name,
             sha256=hcd.sha256,
             limits=limits,
-            workers=_count(data, execution.get("core", "")),
+            workers=unit_count(data, execution.get("core", "")),
             grid_max=(x, y, z),
             bandwidth_bytes_per_s=_bandwidth(data, buffers),
             launch_s=float(data.get("overheads", {}).get("launch_ns", 3000)) * 1e-9,
-            near_bytes=_near_bytes(data, limits),
+            near_bytes=_near_bytes(hcd, limits),
             hcd=hcd,
             data=data,
         )
@@ -173,36 +173,21 @@ class Target:
                 continue
             name = item.get("unit", "")
             clock = clocks.get(units.get(name, {}).get("clock", ""), 1e9)
-            found.append((item, clock, int(item.get("count", 1)) * _count(self.data, name)))
+            found.append((item, clock, int(item.get("count", 1)) * unit_count(self.data, name)))
         return found
 
 
-def _near_bytes(data: dict[str, Any], limits: Limits) -> int:
+def _near_bytes(hcd: Hcd, limits: Limits) -> int:
     room = limits.spaces.get("near", (1 << 20, 1))[0]
-    kernels = data.get("kernels", {})
-    kinds = {item["format"].partition(".")[0] for item in kernels.get("formats", [])}
-    if kinds != {"source"} or kernels.get("dialect", {}).get("entry", "group") != "group":
-        return room
-    names = {item["id"]: item["memory"] for item in kernels["vil"]["spaces"]}
-    held = {item["id"]: item.get("capacity_bytes", room) for item in data.get("memory", [])}
-    return min(room, int(held[names["near"]]) - GROUP_BYTES)
+    formats = hcd.data.get("kernels", {}).get("formats", [])
+    only_source = all(item["format"].startswith("source.") for item in formats) and formats
+    return min(room, near_bytes(hcd)) if only_source else room
 
 
 def _rounded(length: int, granule: int, most: int) -> int:
     if length <= 1:
         return 1
     return min(-(-length // granule) * granule, most)
-
-
-def _count(data: dict[str, Any], unit: str) -> int:
-    """How many of a unit the chip has: its count times that of its parents."""
-    units = {item["id"]: item for item in data.get("units", [])}
-    total, seen = 1, set()
-    while unit in units and unit not in seen:
-        seen.add(unit)
-        total *= int(units[unit].get("count", 1))
-        unit = units[unit].get("parent", "")
-    return total
 
 
 def _bandwidth(data: dict[str, Any], memory: dict[str, Any]) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hal.hcd import Hcd
+from hal.hcd import Hcd, unit_count
 
 __all__ = [
-    "core_count",
     "host_memory",
     "largest_cache_bytes",
     "memory_bytes_per_s",
@@ -16,14 +15,7 @@ __all__ = [
 def unit_rate_hz(hcd: Hcd, unit: str) -> float:
     """Cycles a second of all instances of a unit on the chip together."""
     clock = hcd.get(f"units.{unit}.clock")
-    rate = float(hcd.get(f"clocks.{clock}.sustained_hz", 0))
-    seen: set[str] = set()
-    at: str | None = unit
-    while at is not None and at not in seen:
-        seen.add(at)
-        rate *= float(hcd.get(f"units.{at}.count", 1))
-        at = hcd.get(f"units.{at}.parent")
-    return rate
+    return float(hcd.get(f"clocks.{clock}.sustained_hz", 0)) * unit_count(hcd.data, unit)
 
 
 def memory_bytes_per_s(hcd: Hcd, memory: str) -> float | None:
@@ -41,17 +33,6 @@ def largest_cache_bytes(hcd: Hcd) -> int:
     """Capacity of the largest cache; 0 where there is none."""
     caches = [item for item in hcd.get("memory", []) if item.get("kind") == "cache"]
     return max((int(item["capacity_bytes"]) for item in caches), default=0)
-
-
-def core_count(hcd: Hcd) -> int:
-    """Cores of the chip that run programs."""
-    count, at = 1, hcd.get("execution.core")
-    for _ in range(8):  # Units nest; a circle is refused when the description is read.
-        if at is None:
-            break
-        count *= int(hcd.get(f"units.{at}.count", 1))
-        at = hcd.get(f"units.{at}.parent")
-    return count
 
 
 def host_memory(hcd: Hcd) -> str | None:

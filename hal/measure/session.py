@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hal.errors import HalError
+from hal.hcd import unit_count
 from hal.measure import computing, moving
-from hal.measure.chip import core_count, largest_cache_bytes
+from hal.measure.chip import largest_cache_bytes
 from hal.measure.figures import Figure
 from hal.measure.stopwatch import SAMPLE_NS, Stopwatch, reason
 
@@ -62,7 +63,9 @@ def _parts(watch: Stopwatch, quick: bool) -> list[tuple[str, Callable[[], Iterat
     lengths = (512,) if watch.is_virtual else (256, 512) if quick else (512, 1024)
     library = (256, 512) if small else (512, 1024, 2048)
     types = QUICK_TYPES if quick else ALL_TYPES
-    count = min(max(core_count(watch.device.hcd) << 13, 1 << 16), 1 << 22)
+    hcd = watch.device.hcd
+    cores = unit_count(hcd.data, hcd.get("execution.core", ""))
+    count = min(max(cores << 13, 1 << 16), 1 << 22)
     return [
         ("copies", partial(moving.copies, watch, large)),
         ("memory", partial(moving.streaming, watch, large // 4)),

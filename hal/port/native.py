@@ -5,7 +5,9 @@ Every module of the runtime takes `ffi` and `lib` from here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from hal.errors import HalError, UsageError, from_status
@@ -26,6 +28,7 @@ __all__ = [
     "ffi",
     "last_error",
     "lib",
+    "open_port",
     "read_i64",
     "read_text",
     "timeout_ns",
@@ -38,6 +41,14 @@ FOREVER_NS = 2**64 - 1
 """A timeout that never runs out."""
 
 _RECORD_TEXT_BYTES = 512
+_REASON_BYTES = 1024
+
+
+def open_port(path: str | Path, desc: CData) -> tuple[int, CData, str]:
+    """Open a port's library: the status, the port (`hal_port *`), and why not; "" for no reason."""
+    out, reason = ffi.new("hal_port **"), ffi.new("char[]", _REASON_BYTES)
+    status = lib.hal_port_open(os.fsencode(path), desc, out, reason, _REASON_BYTES)
+    return status, out[0], ffi.string(reason).decode("utf-8", "replace")
 
 
 def last_error(port: CData) -> tuple[int, int, str]:

@@ -77,7 +77,9 @@ def open_target(
         PortRefused: the port did not open.
         UsageError: a layer has no such name.
     """
-    ffi, lib = _native()
+    ffi, _ = _native()
+    from hal.port.native import open_port
+
     target = _with_class(target)
     if unknown := set(layers) - set(LAYERS):
         raise UsageError(f"there is no layer {min(unknown)!r}; layers are {', '.join(LAYERS)}")
@@ -97,13 +99,10 @@ def open_target(
             kept.append(ffi.new("char[]", text.encode()))
             setattr(desc, field, kept[-1])
     desc.hcd_bytes = len(target.hcd_text.encode())
-    out = ffi.new("hal_port **")
-    reason = ffi.new("char[]", 1024)
-    status = lib.hal_port_open(target.path.encode(), desc, out, reason, 1024)
+    status, opened, text = open_port(target.path, desc)
     if status != Status.OK:
-        text = ffi.string(reason).decode("utf-8", "replace")
         raise PortRefused(status, text or f"the port did not open: {status_name(status)}")
-    return Raw(out[0], target, started=init)
+    return Raw(opened, target, started=init)
 
 
 def _with_class(target: Target) -> Target:

@@ -124,54 +124,47 @@ static inline __attribute__((always_inline)) void multiply(const uint8_t *left,
   }
 }
 
-static inline void put_f32(float *to, const uint32_t *found, uint32_t count, bool add) {
-  const __mmask16 mask = (__mmask16)((1u << count) - 1);
-  __m512 sum = _mm512_load_ps(found);
-  if (add) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to));
-  _mm512_mask_storeu_ps(to, mask, sum);
-}
-
-static inline void put_i32(uint32_t *to, const uint32_t *found, uint32_t count, bool add) {
+static inline void put(uint32_t *to, const uint32_t *found, uint32_t count, bool is_bf16,
+                       bool add) {
   const __mmask16 mask = (__mmask16)((1u << count) - 1);
   __m512i sum = _mm512_load_si512(found);
-  if (add) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
+  if (add) {
+    __m512i old = _mm512_maskz_loadu_epi32(mask, to);
+    sum =
+        is_bf16
+            ? _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(old)))
+            : _mm512_add_epi32(sum, old);
+  }
   _mm512_mask_storeu_epi32(to, mask, sum);
 }
 
-static inline uint32_t smaller(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
+static inline __attribute__((always_inline)) void multiply_rows(
+    const uint8_t *left, const uint8_t *right, uint32_t bytes, uint32_t *target, int64_t pitch,
+    uint32_t rows, uint32_t columns, bool is_bf16, bool add) {
+  sums blocks[MOST_ROWS / BLOCK_ROWS] __attribute__((aligned(64)));
+  multiply(left, right, bytes, rows, is_bf16, target, pitch, blocks);
+  for (uint32_t i = 0; i < rows; ++i, target += pitch) {
+    uint32_t (*quarters)[16][16] = &blocks[i / BLOCK_ROWS][i % BLOCK_ROWS / 16 * 2];
+    put(target, quarters[0][i % 16], columns < 16 ? columns : 16, is_bf16, add);
+    if (columns > 16) put(target + 16, quarters[1][i % 16], columns - 16, is_bf16, add);
+  }
 }
 
-static inline const uint32_t *sums_of(sums *blocks, uint32_t row, uint32_t half) {
-  return blocks[row / BLOCK_ROWS][row % BLOCK_ROWS / 16 * 2 + half][row % 16];
-}
-
+// The left rows are packed, and so is the right panel: `step` and `line` say nothing new.
 static void multiply_bf16(const void *left, int64_t step, const void *right, int64_t line,
                           uint32_t depth, void *target, int64_t pitch, uint32_t rows,
                           uint32_t columns, bool add) {
-  (void)step;  // The left rows are packed.
+  (void)step;
   (void)line;
-  sums blocks[MOST_ROWS / BLOCK_ROWS] __attribute__((aligned(64)));
-  multiply(left, right, depth * 2, rows, true, target, pitch, blocks);
-  for (uint32_t i = 0; i < rows; ++i) {
-    float *d = (float *)target + i * pitch;
-    put_f32(d, sums_of(blocks, i, 0), smaller(columns, 16), add);
-    if (columns > 16) put_f32(d + 16, sums_of(blocks, i, 1), columns - 16, add);
-  }
+  multiply_rows(left, right, depth * 2, target, pitch, rows, columns, true, add);
 }
 
 static void multiply_i8(const void *left, int64_t step, const void *right, int64_t line,
                         uint32_t depth, void *target, int64_t pitch, uint32_t rows,
                         uint32_t columns, bool add) {
-  (void)step;  // The left rows are packed.
+  (void)step;
   (void)line;
-  sums blocks[MOST_ROWS / BLOCK_ROWS] __attribute__((aligned(64)));
-  multiply(left, right, depth, rows, false, target, pitch, blocks);
-  for (uint32_t i = 0; i < rows; ++i) {
-    uint32_t *d = (uint32_t *)target + i * pitch;
-    put_i32(d, sums_of(blocks, i, 0), smaller(columns, 16), add);
-    if (columns > 16) put_i32(d + 16, sums_of(blocks, i, 1), columns - 16, add);
-  }
+  multiply_rows(left, right, depth, target, pitch, rows, columns, false, add);
 }
 
 const cpu_product cpu_amx_bf16 = {.value_bytes = 2,

@@ -140,7 +140,6 @@ def _blocks(
 def _uses(program: Program) -> dict[int, float]:
     """Tile to how many elements are read or written about, products and loops counted in."""
     uses: dict[int, float] = {}
-    weight = 1.0
     nest: list[str] = []
     for item in program.instructions:
         if item.op in ("loop", "if"):
@@ -153,11 +152,11 @@ def _uses(program: Program) -> dict[int, float]:
                 continue
             tile = program.tiles[reference.tile]
             count = weight * tile.rows * tile.columns
-            if item.op == "mma" and reference is item.a:
-                assert item.d is not None
-                count *= program.tiles[item.d.tile].columns
-            elif item.op == "mma" and reference is item.b:
-                assert item.d is not None
-                count *= program.tiles[item.d.tile].rows
+            if item.op == "mma" and item.d is not None:
+                target = program.tiles[item.d.tile]
+                if reference is item.a:
+                    count *= target.columns
+                elif reference is item.b:
+                    count *= target.rows
             uses[reference.tile] = uses.get(reference.tile, 0.0) + count
     return uses

@@ -49,10 +49,9 @@ class Member:
     result: str = ""
 
 
-def stop_together(language: Dialect) -> list[str]:
+def stop_together(language: Dialect) -> str:
     """Ends an instance in which a lane met a fault: all lanes look before any goes on."""
-    look = f"{{ const i32 stop = hal_bad; {language.barrier}; if (stop) return; }}"
-    return [look]
+    return f"{{ const i32 stop = hal_bad; {language.barrier}; if (stop) return; }}"
 
 
 class Group:
@@ -198,7 +197,7 @@ class Group:
                 self._row("begin", "end", kept, accesses, folds)
         scope.add(f"{scope.language.barrier};")
         if any(member.access.faults for member in accesses if member.access is not None):
-            scope.add(*stop_together(scope.language))
+            scope.add(stop_together(scope.language))
 
     def _row(
         self,

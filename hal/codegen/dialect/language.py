@@ -12,7 +12,7 @@ from hal.dtypes import DType
 from hal.errors import HcdError
 from hal.hcd import Hcd
 
-__all__ = ["GROUP_BYTES", "Dialect", "Instr"]
+__all__ = ["Dialect", "Instr", "near_bytes"]
 
 GROUP_BYTES = 64
 """Near memory that the text of a group takes for itself: what its lanes tell each other."""
@@ -174,11 +174,14 @@ def _read(hcd: Hcd) -> Dialect:
         independent=data.get("independent", ""),
         near_block=data.get("near_block", ""),
         instructions=instructions,
-        near_bytes=_near_bytes(hcd) if data.get("entry", "group") == "group" else UNLIMITED,
+        near_bytes=near_bytes(hcd),
         source=hcd.name,
     )
 
 
-def _near_bytes(hcd: Hcd) -> int:
+def near_bytes(hcd: Hcd) -> int:
+    """What the tiles of an instance may take of the chip's near memory, when it runs as source."""
+    if hcd.get("kernels.dialect.entry", "group") != "group":
+        return UNLIMITED
     memory = hcd.get("kernels.vil.spaces.near.memory", "")
     return max(0, int(hcd.get(f"memory.{memory}.capacity_bytes", UNLIMITED)) - GROUP_BYTES)

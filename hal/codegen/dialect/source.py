@@ -211,7 +211,7 @@ def _group(language: Dialect, program: Program, body: Body, alone: bool) -> str:
         f"{language.space('near')}i32 hal_bad;",
         f"if ({ids['lane']} == 0) hal_bad = hal_state[0];",
         f"{language.barrier};",
-        *stop_together(language),  # A kernel before this one met a fault.
+        stop_together(language),  # A kernel before this one met a fault.
     ]
     lines += [*_values(body), *_state(program)]
     name = entry_name(program)
