@@ -84,6 +84,8 @@ class Dialect:
     atomics: Mapping[str, str]
     reduction: str = ""
     independent: str = ""
+    stream: str = ""
+    stream_end: str = ""
     near_block: str = ""
     instructions: tuple[Instr, ...] = ()
     near_bytes: int = UNLIMITED
@@ -172,6 +174,8 @@ def _read(hcd: Hcd) -> Dialect:
         atomics=data.get("atomics", {}),
         reduction=data.get("reduction", ""),
         independent=data.get("independent", ""),
+        stream=data.get("stream", ""),
+        stream_end=data.get("stream_end", ""),
         near_block=data.get("near_block", ""),
         instructions=instructions,
         near_bytes=near_bytes(hcd),

@@ -12,6 +12,7 @@ from hal.codegen.dialect.flow import Flow
 from hal.codegen.dialect.folds import Fold
 from hal.codegen.dialect.group import Group, Member
 from hal.codegen.dialect.language import Dialect
+from hal.codegen.dialect.loop import Loop
 from hal.codegen.dialect.scope import Scope
 from hal.vil.model import Instruction, Program, TileRef
 from hal.vil.text_writer import show_instruction
@@ -139,7 +140,7 @@ class Body:
     def _flush(self) -> None:
         group, self.group = self.group, None
         if group is not None:
-            group.write(self.flow.live_after[self.last])
+            Loop(group).write(self.flow.live_after[self.last])
             self.sections.append((self.first, self.last))
 
     def _pointwise(self, position: int, item: Instruction) -> None:

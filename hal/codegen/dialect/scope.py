@@ -30,6 +30,7 @@ class Scope:
 
     Attributes:
         held: Tiles that are in memory at some time.
+        streams: Some STORE goes past the caches.
     """
 
     def __init__(self, language: Dialect, program: Program) -> None:
@@ -39,6 +40,7 @@ class Scope:
         self.level = 1
         self.expressions: dict[Expr, str] = {}
         self.held: set[int] = set()
+        self.streams = False
         self._count = 0
         self._known: list[dict[str, str]] = [{}]
         self._bounds: dict[str, int] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hal.codegen.dialect.arena import Block
 from hal.codegen.dialect.far import FAR, with_far_memory
 from hal.codegen.dialect.flow import buffer_classes
-from hal.codegen.dialect.group import stop_together
 from hal.codegen.dialect.language import Dialect
+from hal.codegen.dialect.loop import stop_together
 from hal.codegen.dialect.program import Body, write_body
 from hal.codegen.dialect.support import needed
 from hal.dtypes import f64
@@ -148,6 +148,7 @@ def _range(language: Dialect, program: Program, body: Body, alone: bool) -> str:
         *("    " + line for line in _state(program)),
         *("  " + line for line in body.scope.lines),
         "  }",
+        *([f"  {language.stream_end}"] if body.scope.streams else []),
         "  return 0;",
         "}",
     ]

@@ -191,6 +191,33 @@ def test_an_element_beyond_its_buffer_is_a_fault(compiler: Compiler, cpu: hal.hc
     assert compiler.run(broken, "main", arguments, cpu)[0] == "EXECUTION_FAILED"
 
 
+def streaming(dtype: DType, columns: int) -> Module:
+    """a · b + c in tiles of 8 rows whose results go past the caches."""
+    text = hal.vil.print_module(recipes.multiply_add(dtype)).replace("a\n}", "a stream\n}")
+    for old, new in (("[8, 64]", f"[8, {columns}]"), ("N, 64)", f"N, {columns})")):
+        text = text.replace(old, new)
+    text = text.replace("%0, 64", f"%0, {columns}")
+    for number, at in ((1, f"@{8 * 64 * dtype.bytes}"), (2, f"@{16 * 64 * dtype.bytes}")):
+        text = text.replace(at, f"@{8 * columns * dtype.bytes * number}")
+    return hal.vil.parse(text)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.f64, dtypes.f32, dtypes.bf16, dtypes.u8])
+@pytest.mark.parametrize("flags", [FLAGS, ("-O3", "-std=gnu11", "-fwrapv")])
+def test_stores_past_the_caches_write_what_others_do(
+    tmp_path: Path, cpu: hal.hcd.Hcd, dtype: DType, flags: tuple[str, ...]
+) -> None:
+    """Short rows and long ones; odd lengths make rows begin anywhere in a line."""
+    compiler, columns = Compiler(tmp_path, *flags), 640
+    module = streaming(dtype, columns)
+    assert "hal_stream(&p_Y" in render(module, cpu)
+    for rows, length in ((1, 1), (9, 63), (3, 1000), (2, 1280), (5, 2049)):
+        size = rows * length
+        arguments: dict[str, Any] = {"M": rows, "N": length, "Y": array(np.zeros(size), dtype)}
+        arguments |= {name: small(dtype, size) for name in "ABC"}
+        check(compiler, cpu, Case(module, "main", arguments, exact=True))
+
+
 def test_a_chain_of_elementwise_operations_is_one_loop_without_memory(cpu: hal.hcd.Hcd) -> None:
     source = render(recipes.multiply_add(dtypes.f32), cpu)
     assert "hal_program_main_bytes = 0;" in source
