@@ -27,7 +27,7 @@ SUBJECTS = {
     "schedule": "the list schedule beside the clock and the closed form",
     "scalesim": "cycles of systolic arrays by the list schedule beside SCALE-Sim",
     "kernels": "an elementwise chain, softmax, layernorm and attention beside the peers",
-    "gemm": "matrix products of every size: generated code beside torch and OpenBLAS",
+    "gemm": "matrix products by generated code and by the library route beside the peers",
     "compile": "VIL through the C dialect: cold, kept, and beside the interpreter",
     "tune": "the best of the tuner's first eight choices beside all choices measured",
     "growth": "cost of one among many: launches, allocations, streams, graph nodes",

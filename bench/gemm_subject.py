@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.measure import Contender, Figure, rate
+from bench.onednn_peer import NOTE as ONEDNN_NOTE
+from bench.onednn_peer import onednn
 from bench.peers import module
 
 SIZES = {"f32": (256, 512, 1024, 2048, 4096), "bf16": (1024, 2048, 4096)}
@@ -21,6 +23,7 @@ GOALS = {
     "f32": "rate at least 0.85 x torch's (geometric mean), none under 0.6",
     "bf16": "rate at least 1.5 x the best of torch and oneDNN",
 }
+LIBRARY_GOALS = {"f32": "rate at least 0.97 x torch's"}
 
 TEXT = """kernel product {{
   param M, N, K : int
@@ -54,6 +57,16 @@ class Case:
         """Fewer where a sample takes seconds."""
         return 7 if self.length <= 2048 else 3
 
+    @property
+    def name(self) -> str:
+        """As the rows have it."""
+        plural = "s" * (self.threads > 1)
+        return f"{self.dtype} {self.length}³, {self.threads} thread{plural}"
+
+    def is_offered_by(self, device: Any) -> bool:
+        """Whether the device's own library has such a product."""
+        return self.dtype in {t.name for t in device.library.operators.get("matmul", ())}
+
     def contender(self, name: str, call: Callable[[], object]) -> Contender:
         """Something that makes the product once a call."""
         return Contender(name, rate(call, self.flops / 1e9, count=self.count))
@@ -63,12 +76,15 @@ Maker = Callable[[Case, Any], Callable[[], object]]
 
 
 def figures() -> Iterator[Figure]:
-    """Every type and size, one thread after the other."""
+    """Every type and size by both routes, one thread after the other."""
     for threads in THREADS:
         with _device(threads) as device:
             for dtype, lengths in SIZES.items():
                 for length in lengths:
-                    yield figure(Case(dtype, length, threads), device)
+                    case = Case(dtype, length, threads)
+                    yield figure(case, device)
+                    if case.is_offered_by(device):
+                        yield library_figure(case, device)
 
 
 @contextmanager
@@ -84,18 +100,38 @@ def _device(threads: int) -> Iterator[Any]:
 
 
 def figure(case: Case, device: Any) -> Figure:
-    """One size: ours, and every peer that can do it."""
+    """One size by the generated kernel, and every peer that can do it."""
     ours, result = _ours(case, device)
     peers, absent = _peers(case)
     ours()
-    _check(case, result())
+    _check(case, result(), "generated")
     return Figure(
-        f"{case.dtype} {case.length}³, {case.threads} thread{'s' * (case.threads > 1)}",
+        case.name,
         "GFLOP/s",
         case.contender("generated", ours),
         [case.contender(name, call) for name, call in peers],
         absent=absent,
         goal=GOALS[case.dtype],
+        rounds=case.rounds,
+    )
+
+
+def library_figure(case: Case, device: Any) -> Figure:
+    """One size by the device's own library, beside torch and the installed libraries alone.
+
+    Where the port's library is one of the peers, what it does alone is in the row's `peers`.
+    """
+    ours, result = _library(case, device)
+    peers, absent = _peers(case)
+    ours()
+    _check(case, result(), "the library route")
+    return Figure(
+        f"library {case.name}",
+        "GFLOP/s",
+        case.contender("library route", ours),
+        [case.contender(name, call) for name, call in peers],
+        absent=absent,
+        goal=LIBRARY_GOALS.get(case.dtype, ""),
         rounds=case.rounds,
     )
 
@@ -117,29 +153,45 @@ def _ours(case: Case, device: Any) -> tuple[Callable[[], object], Callable[[], A
     from hal import codegen, ir
 
     kernel = ir.parse(TEXT.format(dtype=case.dtype)).kernels[0]
-    sizes = dict.fromkeys("MNK", case.length)
-    made = codegen.compile(kernel, device.hcd, sizes=sizes)
-    loaded = device.load(made.module)[made.kernel_name]
+    made = codegen.compile(kernel, device.hcd, sizes=dict.fromkeys("MNK", case.length))
+    return _launched(case, device, device.load(made.module)[made.kernel_name])
+
+
+def _library(case: Case, device: Any) -> tuple[Callable[[], object], Callable[[], Any]]:
+    """The same by the route that the compiler takes where it prefers the device's library."""
+    from hal import ir
+    from hal.codegen.library import preferred
+
+    kernel = ir.parse(TEXT.format(dtype=case.dtype)).kernels[0]
+    made, why = preferred(device, kernel, dict.fromkeys("MNK", case.length), asked=True)
+    if made is None:
+        raise RuntimeError(f"the library route does not take {case}: {why}")
+    return _launched(case, device, made)
+
+
+def _launched(
+    case: Case, device: Any, kernel: Any
+) -> tuple[Callable[[], object], Callable[[], Any]]:
     a, b = (device.array(values) for values in operands(case))
     c = device.empty(a.shape, a.dtype)
     stream = device.stream()
     lengths = [case.length] * 3
 
     def call() -> None:
-        loaded.launch(stream, a, b, c, *lengths)
+        kernel.launch(stream, a, b, c, *lengths)
         stream.synchronize()
 
     return call, c.numpy
 
 
-def _check(case: Case, result: Any) -> None:
+def _check(case: Case, result: Any, what: str) -> None:
     """A row and a column of the result, which are exact for these operands up to a rounding."""
     import numpy as np
 
     a, b = (values.astype(np.float64) for values in operands(case))
     for got, want in ((result[7], a[7] @ b), (result[:, 11], a @ b[:, 11])):
         if not np.allclose(got.astype(np.float64), want, rtol=2**-8, atol=0):
-            raise RuntimeError(f"the product of {case} is wrong")
+            raise RuntimeError(f"the product of {case} by {what} is wrong")
 
 
 # ---- Peers ----
@@ -157,6 +209,11 @@ def _peers(case: Case) -> tuple[list[tuple[str, Callable[[], object]]], list[str
             absent.append(name)
         elif name == "torch" or case.dtype == "f32":
             peers.append((f"{name} {getattr(found, '__version__', '')}".strip(), make(case, found)))
+    library = onednn()
+    if library is None:
+        absent.append(ONEDNN_NOTE)
+    else:
+        peers.append((f"oneDNN {library.version}", _onednn(case, library)))
     return peers, absent
 
 
@@ -192,4 +249,16 @@ def _openblas(case: Case, package: Any) -> Callable[[], object]:
             pointers[2], n,
         )  # fmt: skip
 
+    return product
+
+
+def _onednn(case: Case, library: Any) -> Callable[[], object]:
+    """The primitive matmul of an installed oneDNN; all three matrices lie plainly."""
+    import numpy as np
+
+    a, b = operands(case)
+    c = np.empty_like(a)
+    product: Callable[[], object] = library.matmul(case.dtype, case.threads, a, b, c)
+    product()
+    _check(case, c, "oneDNN")
     return product
