@@ -11,6 +11,9 @@ from bench import gemm_subject, onednn_peer
 from hal import dtypes
 
 
+INSTALLED = [library for library in (onednn_peer.onednn(),) if library is not None]
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     onednn_peer.onednn.cache_clear()
@@ -19,10 +22,10 @@ def _fresh() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_onednn_makes_the_product_of_matrices_that_lie_plainly(dtype: str) -> None:
-    library = onednn_peer.onednn()
-    if library is None:
-        pytest.skip(f"absent: {onednn_peer.NOTE}")
+@pytest.mark.parametrize("library", INSTALLED, ids=lambda library: library.version)
+def test_onednn_makes_the_product_of_matrices_that_lie_plainly(
+    library: onednn_peer.OneDnn, dtype: str
+) -> None:
     rng = np.random.default_rng(0)
     kind = dtypes.by_name(dtype).numpy
     a = rng.integers(-2, 3, (5, 24)).astype(kind)
