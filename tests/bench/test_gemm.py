@@ -10,7 +10,6 @@ import pytest
 from bench import gemm_subject, onednn_peer
 from hal import dtypes
 
-
 INSTALLED = [library for library in (onednn_peer.onednn(),) if library is not None]
 
 
