@@ -125,13 +125,10 @@ int32_t hal_round_arrive(void *part, int32_t reached);
 
 // ---- exchange.c ----
 
-// The port made, or will make at the end of its group, a communicator of its own.
-void hal_exchange_created(hal_emulation *emulation, const hal_comm_desc *desc,
-                          const hal_comm *out_comm);
+// The port made a communicator of its own.
+void hal_exchange_created(hal_emulation *emulation, const hal_comm_desc *desc, hal_comm comm);
 void hal_exchange_destroyed(hal_emulation *emulation, hal_comm comm);
-// The port opened and ended a group of this thread.
-void hal_exchange_group_begun(void);
-void hal_exchange_group_ended(int32_t status);
+int hal_exchange_knows(hal_emulation *emulation, hal_comm comm);
 // Does all_to_all on a communicator of the port.
 int32_t hal_exchange(hal_emulation *emulation, hal_comm comm, hal_stream stream,
                      const hal_collective_desc *desc);
@@ -145,7 +142,9 @@ int32_t hal_message_recv(void *part, int32_t reached);
 
 // Whether this thread has opened a group.
 int hal_group_is_open(void);
-// Opens and ends groups of this thread. End answers for what the group held.
+// Opens and ends groups of this thread. End answers for what the group held. Ranks that join in it
+// are offered to the port first, all of one communicator together; the layer joins those of a
+// communicator for which the port answers UNSUPPORTED.
 void hal_group_open(void);
 int32_t hal_group_close(hal_emulation *emulation);
 // Puts work into the open group; it belongs to the group from now on.

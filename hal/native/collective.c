@@ -21,7 +21,7 @@ static int32_t take(hal_layer *self, hal_comm comm, hal_stream stream,
     if (status == HAL_ERROR_UNSUPPORTED && what == HAL_ALL_TO_ALL) {
       status = hal_exchange(emulation, comm, stream, desc);
     }
-    if (status != HAL_ERROR_UNSUPPORTED) return status;
+    if (status != HAL_ERROR_UNSUPPORTED || hal_exchange_knows(emulation, comm)) return status;
   }
   status = hal_capture_refuse(emulation, stream, call);
   hal_part *part = NULL;
@@ -52,12 +52,12 @@ DEFINE_TAKE(all_to_all, HAL_ALL_TO_ALL)
 DEFINE_TAKE(send, HAL_SEND)
 DEFINE_TAKE(recv, HAL_RECV)
 
+// A group is the port's and the layer's: what a call in it is for shows with the communicator.
 static int32_t take_group_begin(hal_layer *self) {
   hal_emulation *emulation = self->state;
   if (HAL_PORT_HAS(emulation, collective_group_begin)) {
     const int32_t status = self->next->calls->collective_group_begin(self->next);
-    if (status == HAL_OK) hal_exchange_group_begun();
-    if (status != HAL_ERROR_UNSUPPORTED) return status;
+    if (status != HAL_OK && status != HAL_ERROR_UNSUPPORTED) return status;
   }
   hal_group_open();
   return HAL_OK;
@@ -65,12 +65,17 @@ static int32_t take_group_begin(hal_layer *self) {
 
 static int32_t take_group_end(hal_layer *self) {
   hal_emulation *emulation = self->state;
+  int32_t status = HAL_ERROR_UNSUPPORTED;
   if (HAL_PORT_HAS(emulation, collective_group_end)) {
-    const int32_t status = self->next->calls->collective_group_end(self->next);
-    if (status != HAL_ERROR_UNSUPPORTED) hal_exchange_group_ended(status);
-    if (status != HAL_ERROR_UNSUPPORTED) return status;
+    status = self->next->calls->collective_group_end(self->next);
   }
-  return hal_group_close(emulation);
+  if (status == HAL_ERROR_UNSUPPORTED) return hal_group_close(emulation);
+  if (!hal_group_is_open()) return status;
+  hal_error error = {.size = sizeof(error)};
+  if (status != HAL_OK) hal_port_last_error(emulation->port, &error);
+  const int32_t own = hal_group_close(emulation);
+  if (status == HAL_OK) return own;
+  return own == HAL_OK ? status : hal_record(emulation->port, status, "%s", error.text);
 }
 
 void hal_emulate_collective(hal_emulation *emulation) {

@@ -55,13 +55,13 @@ static int32_t take_unique_id(hal_layer *self, hal_unique_id *out_id) {
 static int32_t take_create(hal_layer *self, hal_device device, const hal_comm_desc *desc,
                            hal_comm *out_comm) {
   hal_emulation *emulation = self->state;
+  if (hal_group_is_open()) return hal_group_add_rank(emulation, device, desc, out_comm);
   if (HAL_PORT_HAS(emulation, collective_comm_create)) {
     const int32_t status =
         self->next->calls->collective_comm_create(self->next, device, desc, out_comm);
-    if (status == HAL_OK) hal_exchange_created(emulation, desc, out_comm);
+    if (status == HAL_OK) hal_exchange_created(emulation, desc, *out_comm);
     if (status != HAL_ERROR_UNSUPPORTED) return status;
   }
-  if (hal_group_is_open()) return hal_group_add_rank(emulation, device, desc, out_comm);
   hal_rank *rank = NULL;
   const int32_t status = hal_rank_join(emulation, device, desc, &rank);
   return status == HAL_OK ? hal_rank_complete(rank, out_comm) : status;

@@ -3,40 +3,14 @@
 #include "circle.h"
 #include "reduce.h"
 
-// A communicator that the port makes at the end of this thread's group.
-typedef struct promise {
-  hal_emulation *emulation;
-  const hal_comm *comm;
-  uint32_t rank, rank_count;
-} promise;
-
-static _Thread_local struct {
-  uint32_t depth;  // Groups of the port that this thread has opened.
-  promise *promises;
-  uint32_t count;
-} group;
-
-static void remember(hal_emulation *emulation, hal_comm comm, uint32_t rank, uint32_t rank_count) {
+void hal_exchange_created(hal_emulation *emulation, const hal_comm_desc *desc, hal_comm comm) {
   if (comm == 0) return;
-  const uint64_t ranks = (uint64_t)rank_count << 32 | rank;
+  const uint64_t ranks = (uint64_t)desc->rank_count << 32 | desc->rank;
   pthread_mutex_lock(&emulation->lock);
   hal_map_remove(&emulation->own_comms, comm);
   // Without host memory the communicator has no all_to_all.
   hal_map_add(&emulation->own_comms, comm, (void *)(uintptr_t)ranks);
   pthread_mutex_unlock(&emulation->lock);
-}
-
-void hal_exchange_created(hal_emulation *emulation, const hal_comm_desc *desc,
-                          const hal_comm *out_comm) {
-  if (group.depth == 0) {
-    remember(emulation, *out_comm, desc->rank, desc->rank_count);
-    return;
-  }
-  promise *grown = realloc(group.promises, (group.count + 1) * sizeof(*grown));
-  if (grown == NULL) return;
-  group.promises = grown;
-  group.promises[group.count++] = (promise){
-      .emulation = emulation, .comm = out_comm, .rank = desc->rank, .rank_count = desc->rank_count};
 }
 
 void hal_exchange_destroyed(hal_emulation *emulation, hal_comm comm) {
@@ -46,19 +20,11 @@ void hal_exchange_destroyed(hal_emulation *emulation, hal_comm comm) {
   pthread_mutex_unlock(&emulation->lock);
 }
 
-void hal_exchange_group_begun(void) {
-  group.depth += 1;
-}
-
-void hal_exchange_group_ended(int32_t status) {
-  if (group.depth == 0 || --group.depth != 0) return;
-  for (uint32_t i = 0; status == HAL_OK && i < group.count; ++i) {
-    const promise *one = &group.promises[i];
-    remember(one->emulation, *one->comm, one->rank, one->rank_count);
-  }
-  free(group.promises);
-  group.promises = NULL;
-  group.count = 0;
+int hal_exchange_knows(hal_emulation *emulation, hal_comm comm) {
+  pthread_mutex_lock(&emulation->lock);
+  const int is_known = comm != 0 && hal_map_get(&emulation->own_comms, comm) != NULL;
+  pthread_mutex_unlock(&emulation->lock);
+  return is_known;
 }
 
 // A rank's part for itself does not leave the device.

@@ -9,7 +9,8 @@ typedef struct pending {
   hal_emulation *emulation;
   hal_device device;
   hal_comm_desc desc;
-  hal_comm *out_comm;
+  hal_comm *out_comm;  // NULL for a part.
+  int was_offered;     // To the port.
   hal_rank *rank;
 } pending;
 
@@ -58,10 +59,52 @@ static void keep_first(int32_t *first, int32_t status) {
   if (*first == HAL_OK) *first = status;
 }
 
+static int is_same_comm(const pending *one, const pending *other) {
+  return other->out_comm != NULL &&
+         memcmp(&one->desc.id, &other->desc.id, sizeof(one->desc.id)) == 0;
+}
+
+// Has the port make the ranks of one communicator; UNSUPPORTED: they are the layer's to join.
+static int32_t offer(pending *items, uint32_t count, const pending *first) {
+  hal_emulation *emulation = first->emulation;
+  hal_layer *next = emulation->next;
+  if (!HAL_PORT_HAS(emulation, collective_comm_create)) return HAL_ERROR_UNSUPPORTED;
+  int32_t status = HAL_OK, ended = HAL_ERROR_UNSUPPORTED;
+  if (HAL_PORT_HAS(emulation, collective_group_begin)) {
+    ended = next->calls->collective_group_begin(next);
+  }
+  for (uint32_t i = 0; i < count && status == HAL_OK; ++i) {
+    if (!is_same_comm(first, &items[i])) continue;
+    status = next->calls->collective_comm_create(next, items[i].device, &items[i].desc,
+                                                 items[i].out_comm);
+  }
+  if (ended == HAL_OK) {
+    ended = next->calls->collective_group_end(next);
+    if (status == HAL_OK) status = ended;
+  }
+  return status;
+}
+
+// The ranks that the port makes are made communicator by communicator.
+static void join_in_port(pending *items, uint32_t count, int32_t *first) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (items[i].out_comm == NULL || items[i].was_offered) continue;
+    const pending one = items[i];
+    const int32_t status = offer(items, count, &one);
+    if (status != HAL_ERROR_UNSUPPORTED) keep_first(first, status);
+    for (uint32_t k = i; k < count; ++k) {
+      if (!is_same_comm(&one, &items[k])) continue;
+      items[k].was_offered = 1;
+      if (status == HAL_OK) hal_exchange_created(one.emulation, &items[k].desc, *items[k].out_comm);
+      if (status != HAL_ERROR_UNSUPPORTED) items[k].out_comm = NULL;  // Nothing is left to do.
+    }
+  }
+}
+
 // All ranks of the group join before any of them waits.
 static void join_all(pending *items, uint32_t count, int32_t *first) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (items[i].part != NULL) continue;
+    if (items[i].out_comm == NULL) continue;
     keep_first(first,
                hal_rank_join(items[i].emulation, items[i].device, &items[i].desc, &items[i].rank));
   }
@@ -115,6 +158,7 @@ int32_t hal_group_close(hal_emulation *emulation) {
   group.items = NULL;
   group.count = group.room = 0;
   int32_t first = HAL_OK;
+  join_in_port(items, count, &first);
   join_all(items, count, &first);
   start_all(items, count, &first);
   free(items);

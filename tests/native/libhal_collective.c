@@ -584,11 +584,38 @@ static void run_all(void) {
   a_second_rank_of_one_number_is_refused();
 }
 
+// The port opens the group, and refuses a rank when others are with it already.
+static void ranks_that_the_port_has_no_communicator_for_are_joined_by_the_loader(void) {
+  entry = own_entry;
+  ranks_refused_from = 2;
+  set_up();
+  every_collective_at(3);
+  tear_down();
+  ranks_refused_from = UINT32_MAX;
+  entry = hal_port_entry;
+}
+
+// What the port's own communicator cannot do is UNSUPPORTED, not an unknown communicator.
+static void what_the_ports_communicator_cannot_do_is_unsupported(void) {
+  entry = own_entry;
+  set_up();
+  join(1, LONG_NS);
+  const hal_collective_desc desc = desc_of(0, 1, 1);
+  EQUAL(hal_collective_all_reduce(port, members[0].comm, members[0].stream, &desc),
+        HAL_ERROR_UNSUPPORTED);
+  EQUAL(hal_collective_all_reduce(port, 4711, members[0].stream, &desc), HAL_ERROR_INVALID_HANDLE);
+  EQUAL(hal_collective_comm_destroy(port, members[0].comm), HAL_OK);
+  tear_down();
+  entry = hal_port_entry;
+}
+
 int main(void) {
   run_all();
   entry = stub_entry;  // The same where the port has functions that answer UNSUPPORTED.
   run_all();
   a_port_without_all_to_all_sends_and_receives();
+  ranks_that_the_port_has_no_communicator_for_are_joined_by_the_loader();
+  what_the_ports_communicator_cannot_do_is_unsupported();
   halves_round_once_to_nearest_even();
   integers_wrap_and_floats_pass_on_nan();
   long_reductions_cover_each_element();

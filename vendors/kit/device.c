@@ -102,6 +102,8 @@ static void retire_other(kit_object *object) {
     kit_event_destroy(object->handle);
   } else if (kit_object_kind(object) == KIT_KIND_MEMORY) {
     kit_memory_free(object->handle);
+  } else if (kit_object_kind(object) == KIT_KIND_COMM) {
+    kit_collective_comm_destroy(object->handle);
   }
 }
 

@@ -123,6 +123,9 @@ void kit_driver_hooks(const kit_driver *driver, kit_hooks *hooks) {
 }
 
 void kit_driver_forget(kit_found *found) {
+  if (kit_the_driver() != NULL && kit_the_driver()->collectives != NULL) {
+    kit_comms_end();
+  }
   if (kit_the_driver() == NULL || (found->service == NULL && found->kept == NULL) ||
       kit_driver_enter(found) != HAL_OK) {
     return;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver_state.h"
+#include "comm_state.h"
 
 static const kit_allocation *memory_of(const kit_range *range) {
   return &range->memory->allocation;
@@ -171,8 +171,8 @@ static int32_t start(kit_lane *lane, const kit_operation *operation, kit_mark *m
   if (operation->kind == KIT_OPERATOR) {
     return driver->operate(to_end(lane, mark), operation->launch);
   }
-  if (operation->source.bytes + operation->target.bytes == 0) {
-    return HAL_OK;
+  if (operation->kind == KIT_COLLECTIVE || operation->source.bytes + operation->target.bytes == 0) {
+    return HAL_OK;  // Nothing, or on the queue already.
   }
   kit_span span;
   switch (operation->kind) {
@@ -225,6 +225,12 @@ static int32_t submit(kit_lane *lane, kit_operation *operation) {
 }
 
 int32_t kit_driver_submit(kit_device *device, uint64_t queue, kit_operation *operation) {
+  if (operation->kind == KIT_COLLECTIVE) {
+    int32_t status = kit_part_arrive(operation->part, &((kit_lane *)(uintptr_t)queue)->queue);
+    if (status != HAL_OK) {
+      return status;
+    }
+  }
   int32_t status = kit_driver_enter(kit_found_at(device->index));
   if (status == HAL_OK) {
     status = submit((kit_lane *)(uintptr_t)queue, operation);
@@ -236,6 +242,9 @@ int32_t kit_driver_submit(kit_device *device, uint64_t queue, kit_operation *ope
 static int32_t finished(kit_lane *lane, kit_operation *operation) {
   kit_mark *mark = operation->port_data;
   int32_t status = kit_the_driver()->ask(&lane->queue, mark->end);
+  if (operation->kind == KIT_COLLECTIVE) {
+    status = kit_part_watch(operation->part, status);
+  }
   if (status > 0) {
     return status;
   }

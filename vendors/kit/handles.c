@@ -31,7 +31,7 @@ static struct {
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const kind_names[] = {"",      "device", "memory", "stream",
-                                         "event", "module", "kernel"};
+                                         "event", "module", "kernel", "communicator"};
 
 void kit_handles_salt(const char *name) {
   uint32_t hash = 2166136261u;  // FNV-1a

@@ -53,6 +53,7 @@ enum {
   KIT_RECORD,
   KIT_WAIT,
   KIT_OPERATOR,
+  KIT_COLLECTIVE,
 };
 
 // One operation of a stream. The port's hooks get it; they read it and may set the two times.
@@ -73,7 +74,8 @@ typedef struct kit_operation {
   uint32_t kept;  // Private to the kit, as all that follows but the times.
   uint64_t ticket;
   kit_point *point;
-  void *owned;  // Staged bytes; freed with the operation.
+  struct kit_part *part;  // Collective.
+  void *owned;            // Staged bytes; freed with the operation.
   hal_host_fn function;
   void *user;
   uint64_t ready_ns;  // Virtual clock: not before this time.
@@ -309,6 +311,24 @@ int32_t kit_operator_supports(hal_device device, const hal_operator_desc *desc,
                               uint64_t *out_workspace_bytes);
 int32_t kit_operator_run(hal_stream stream, const hal_operator_desc *desc,
                          const hal_memory_ref *workspace);
+
+int32_t kit_collective_unique_id(hal_unique_id *out_id);
+int32_t kit_collective_comm_create(hal_device device, const hal_comm_desc *desc,
+                                   hal_comm *out_comm);
+int32_t kit_collective_comm_destroy(hal_comm comm);
+int32_t kit_collective_all_reduce(hal_comm comm, hal_stream stream,
+                                  const hal_collective_desc *desc);
+int32_t kit_collective_all_gather(hal_comm comm, hal_stream stream,
+                                  const hal_collective_desc *desc);
+int32_t kit_collective_reduce_scatter(hal_comm comm, hal_stream stream,
+                                      const hal_collective_desc *desc);
+int32_t kit_collective_broadcast(hal_comm comm, hal_stream stream, const hal_collective_desc *desc);
+int32_t kit_collective_send(hal_comm comm, hal_stream stream, const hal_collective_desc *desc);
+int32_t kit_collective_recv(hal_comm comm, hal_stream stream, const hal_collective_desc *desc);
+int32_t kit_collective_group_begin(void);
+int32_t kit_collective_group_end(void);
+int32_t kit_collective_abort(hal_comm comm);
+int32_t kit_collective_async_error(hal_comm comm, int32_t *out_status);
 
 int32_t kit_profile_clock(hal_device device, hal_clock *out_clock);
 int32_t kit_profile_start(hal_device device, uint32_t mask);

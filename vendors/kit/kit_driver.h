@@ -71,6 +71,8 @@ typedef struct kit_call {
   uint32_t bytes[KIT_SOURCE_ARGUMENTS + 1];
 } kit_call;
 
+typedef struct kit_collectives kit_collectives;  // kit_collective.h
+
 // `device` is what the port offered. What is not said to be optional is needed.
 typedef struct kit_driver {
   // The calling thread works with this device until `leave`: called around everything below.
@@ -103,6 +105,8 @@ typedef struct kit_driver {
                        const kit_span *to);
   // An operator of the port's library, on the queue. Optional.
   int32_t (*operate)(kit_queue *queue, const kit_operator *use);
+
+  const kit_collectives *collectives;  // Of the port's library. Optional.
 
   // The commands above make an event each where queue->event asks for it. 0: `mark` makes them all.
   int command_events;

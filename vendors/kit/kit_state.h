@@ -25,6 +25,7 @@ typedef enum kit_kind {
   KIT_KIND_EVENT,
   KIT_KIND_MODULE,
   KIT_KIND_KERNEL,
+  KIT_KIND_COMM,
 } kit_kind;
 
 // A switch that is swapped. It is no bool: not every machine swaps single bytes without a library.
@@ -315,6 +316,10 @@ void kit_found_reset(void);  // With none left.
 void kit_driver_hooks(const struct kit_driver *driver, kit_hooks *hooks);
 void kit_driver_forget(kit_found *found);  // Ends its queue and the programs that are kept.
 void kit_compiled_release(kit_compiled *compiled);
+
+// ---- meeting.c, comm.c: collectives of a driver's library (comm_state.h) ----
+void kit_part_leave(struct kit_part *part);  // Its operation has ended, or never began.
+void kit_comms_end(void);                    // At shutdown: those that still leave.
 
 // ---- the_port.c, chip.c ----
 const kit_port *kit_the_port(void);

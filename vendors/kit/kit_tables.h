@@ -77,6 +77,22 @@
   .supports = kit_operator_supports,        \
   .run = kit_operator_run
 
+#define KIT_COLLECTIVE_ENTRIES              \
+  .size = sizeof(hal_collective_table),     \
+  .unique_id = kit_collective_unique_id,    \
+  .comm_create = kit_collective_comm_create, \
+  .comm_destroy = kit_collective_comm_destroy, \
+  .all_reduce = kit_collective_all_reduce,  \
+  .all_gather = kit_collective_all_gather,  \
+  .reduce_scatter = kit_collective_reduce_scatter, \
+  .broadcast = kit_collective_broadcast,    \
+  .send = kit_collective_send,              \
+  .recv = kit_collective_recv,              \
+  .group_begin = kit_collective_group_begin, \
+  .group_end = kit_collective_group_end,    \
+  .abort = kit_collective_abort,            \
+  .async_error = kit_collective_async_error
+
 #define KIT_PROFILE_ENTRIES                 \
   .size = sizeof(hal_profile_table),        \
   .clock = kit_profile_clock,               \
@@ -96,14 +112,16 @@
 #define KIT_OPERATOR_TABLE(...) &(const hal_operator_table){KIT_OPERATOR_ENTRIES, __VA_ARGS__}
 #define KIT_PROFILE_TABLE(...) &(const hal_profile_table){KIT_PROFILE_ENTRIES, __VA_ARGS__}
 
-// The kit has no functions for these two.
+#define KIT_COLLECTIVE_TABLE(...) &(const hal_collective_table){KIT_COLLECTIVE_ENTRIES, __VA_ARGS__}
+
+// The kit has no functions for this one.
 #define KIT_GRAPH_TABLE(...) \
   &(const hal_graph_table){.size = sizeof(hal_graph_table), __VA_ARGS__}
-#define KIT_COLLECTIVE_TABLE(...) \
-  &(const hal_collective_table){.size = sizeof(hal_collective_table), __VA_ARGS__}
 
 // The root of a port, with the kit's tables unless another is named. There are no operators unless
-// the port, which then has the hooks for them, says .operators = KIT_OPERATOR_TABLE().
+// the port, which then has the hooks for them, says .operators = KIT_OPERATOR_TABLE(); nor
+// collectives, which are for ports whose driver has them, without .collective =
+// KIT_COLLECTIVE_TABLE().
 #define KIT_ROOT(...)                                                                    \
   _Pragma("GCC diagnostic push")                                                         \
   _Pragma("GCC diagnostic ignored \"-Woverride-init\"")                                  \
@@ -121,7 +139,7 @@
       .launch = KIT_LAUNCH_TABLE(),                                                      \
       .operators = &(const hal_operator_table){.size = sizeof(hal_operator_table)},      \
       .graph = KIT_GRAPH_TABLE(),                                                        \
-      .collective = KIT_COLLECTIVE_TABLE(),                                              \
+      .collective = &(const hal_collective_table){.size = sizeof(hal_collective_table)}, \
       .profile = KIT_PROFILE_TABLE(),                                                    \
       __VA_ARGS__};                                                                      \
   _Pragma("GCC diagnostic pop")                                                          \

@@ -67,6 +67,10 @@ void kit_place_drop(kit_place *place) {
     kit_release(operation->uses[i].memory);
   }
   operation->use_count = 0;
+  if (operation->part != NULL) {
+    kit_part_leave(operation->part);
+    operation->part = NULL;
+  }
   if (operation->kernel != NULL) {
     kit_release(operation->kernel);
     operation->kernel = NULL;

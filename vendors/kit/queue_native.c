@@ -82,8 +82,8 @@ static bool send_one(kit_stream *stream) {
     }
     int32_t status = kit_the_port()->hooks.submit(stream->object.device, native->queue, operation);
     if (status != HAL_OK) {
-      if (!first) {
-        return false;  // Tried again when its turn to fail has come.
+      if (!first || status == HAL_NOT_READY) {
+        return false;  // Tried again; a failure, when its turn to fail has come.
       }
       ++native->sent;
       finish(stream, place, status, operation->id, kit_error_text());
