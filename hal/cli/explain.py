@@ -15,13 +15,15 @@ from hal.errors import UsageError
 if TYPE_CHECKING:
     from hal.codegen.explain import Explanation
     from hal.dtypes import DType
+    from hal.hcd import Hcd
     from hal.ir import Program
     from hal.ir.nodes import Kernel, Schedule
 
 
 @click.command()
 @click.argument("file", metavar="KERNEL.hal")
-@click.option("--chip", required=True, metavar="HCD", help="Name or file, as hal/cpu.")
+@click.option("--chip", metavar="HCD", help="A description: name or file, as hal/cpu.")
+@click.option("--device", metavar="DEVICE", help="In place of --chip: what a device here says.")
 @click.option("--kernel", metavar="NAME", help="The kernel; needed when the file has several.")
 @click.option("--size", "sizes", multiple=True, metavar="M=…,N=…", help="Values of params.")
 @click.option("--without", multiple=True, metavar="NAME,…", help="Leave passes, strategies out.")
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
 def command(
     file: str,
-    chip: str,
+    chip: str | None,
+    device: str | None,
     kernel: str | None,
     sizes: tuple[str, ...],
     without: tuple[str, ...],
@@ -42,13 +45,12 @@ def command(
     input.
     """
     from hal.codegen.explain import explain
-    from hal.hcd import load
     from hal.ir import parse
 
     source = kernel_file.read(file)
     program = parse(source, file)
     chosen = kernel_file.chosen(program, file, kernel)
-    hcd = load(chip)
+    hcd = _hcd(chip, device)
     found = explain(
         chosen,
         hcd,
@@ -63,6 +65,23 @@ def command(
         click.echo(json.dumps(found.plain(), indent=1))
     else:
         _print(found)
+
+
+def _hcd(chip: str | None, device: str | None) -> Hcd:
+    """The description that is compiled for: a given one, or that of a device."""
+    import hal
+    from hal.hcd import load
+
+    if (chip is None) == (device is None):
+        raise UsageError(
+            "hal explain wants one of --chip and --device",
+            next_step="Give --chip HCD, as hal/cpu, or --device DEVICE, as cpu:0.",
+        )
+    if chip is not None:
+        return load(chip)
+    assert device is not None
+    with hal.open(device) as opened:
+        return opened.hcd
 
 
 def _advice(program: Program, kernel: Kernel, chip: str) -> Schedule | None:

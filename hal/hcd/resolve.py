@@ -62,7 +62,7 @@ def find(name: str | Path, *, beside: Path | None = None) -> Path:
         hits = [file for full, file in shipped().items() if _matches(text, match, full)]
         if len(hits) == 1:
             return hits[0]
-    if looks_like_file or match is None or path.is_file():
+    if looks_like_file or path.is_file() or path.is_dir():
         return path
     names = [full.partition("@")[0] for full in shipped()]
     raise HcdError(

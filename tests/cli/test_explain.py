@@ -122,13 +122,29 @@ def test_storage_in_16_bits_is_a_stage(file: str) -> None:
         (("--kernel", "Other"), "has no kernel Other. It has Softmax"),
         (("--dtype", "i8"), "Choose one of f16, bf16"),
         (("--without", "magic"), "there is no pass 'magic'"),
-        (("--chip", "nowhere"), "nowhere"),
+        (("--chip", "nowhere"), "no shipped description 'nowhere'"),
+        (("--chip", "cpu:0"), "no shipped description 'cpu:0'. Shipped are"),
+        (("--device", "cpu:0"), "wants one of --chip and --device"),
     ],
 )
 def test_a_mistake_is_one_clear_error(file: str, arguments: tuple[str, ...], text: str) -> None:
     result = ask(file, *arguments)
     assert isinstance(result.exception, HalError)
     assert text in str(result.exception)
+
+
+def test_a_device_is_explained_by_what_it_says_of_itself(file: str) -> None:
+    result = CliRunner().invoke(command, [file, "--device", "cpu:0", "--json"])
+    assert result.exception is None, result.output
+    with hal.open("cpu:0") as device:
+        wanted = hal.explain(parse(TEXT).kernels[0], device.hcd).plain()
+    assert json.loads(result.output) == json.loads(json.dumps(wanted))
+
+
+def test_neither_a_chip_nor_a_device_is_asked_for(file: str) -> None:
+    result = CliRunner().invoke(command, [file])
+    assert isinstance(result.exception, HalError)
+    assert "Give --chip HCD, as hal/cpu, or --device DEVICE, as cpu:0." in str(result.exception)
 
 
 def test_the_function_gives_the_same(file: str) -> None:
