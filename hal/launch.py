@@ -16,6 +16,7 @@ from hal.errors import InvalidHandle, InvalidValue, OutOfRange, UsageError, from
 from hal.memory.region import Region
 from hal.port.native import CData, fail, ffi, lib, read_i64
 from hal.signature import SCALARS, Parameter, compile_launch, pack_grid
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.chip.opened import Chip
@@ -101,7 +102,7 @@ class Kernel:
             given = len(arguments)
             expected = ", ".join(p.name for p in self.signature)
             raise InvalidValue(
-                f"{self.name} takes {len(self.signature)} arguments ({expected}); "
+                f"{self.name} takes {counted(len(self.signature), 'argument')} ({expected}); "
                 f"{given} {'was' if given == 1 else 'were'} given",
                 call=call,
                 device=self.device.name,

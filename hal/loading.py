@@ -13,7 +13,14 @@ from hal.device import Device, Port
 from hal.errors import HalError, HcdError, PortLoadError, StatusError, UsageError
 from hal.port import description
 from hal.port.callbacks import port_user
-from hal.port.discovery import Candidate, Spec, all_candidates, candidates, parse_spec
+from hal.port.discovery import (
+    Candidate,
+    Spec,
+    all_candidates,
+    candidates,
+    next_step_here,
+    parse_spec,
+)
 from hal.port.libraries import installed_libraries
 from hal.port.loaded import LOCK
 from hal.port.native import CData, ffi, lib, open_port, timeout_ns
@@ -211,18 +218,19 @@ def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
         return PortLoadError(
             f"no port '{wish.port}' could be loaded: {'; '.join(reasons)}",
             call="hal.load_port",
-            next_step="'hal ports --why' lists every attempt.",
+            next_step=next_step_here(wish) or "'hal ports --why' lists every attempt.",
             reasons=reasons,
         )
     import difflib
 
     names = sorted({found.name for found in all_candidates()})
     near = difflib.get_close_matches(wish.port, names, n=1)
+    here = next_step_here(wish)
     hint = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names) or 'none'}"
     return PortLoadError(
         f"there is no port '{wish.port}'; {hint}",
         call="hal.load_port",
-        next_step="Install its package, or give the path of its .so file.",
+        next_step=here or "Install its package, or give the path of its .so file.",
     )
 
 

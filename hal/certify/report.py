@@ -11,6 +11,7 @@ from hal.certify import results as outcome
 from hal.certify.causes import group
 from hal.certify.preflight import missing_functions
 from hal.certify.suite import rule_tier
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.certify.run import Run
@@ -70,6 +71,7 @@ def _render(name: str, **values: Any) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["counted"] = counted
     environment.filters["share"] = lambda value: f"{100 * value:.0f} %"
     return environment.get_template(name).render(**values)
 

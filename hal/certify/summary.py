@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hal.certify import results as outcome
 from hal.certify.causes import group
 from hal.certify.preflight import missing_functions
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.certify.run import Run
@@ -75,11 +76,14 @@ def _missing(run: Run) -> list[str]:
     if by_loader:
         lines += [
             "",
-            f"The loader stands in for {by_loader} functions that the port lacks, of tier 3.",
+            (
+                f"The loader stands in for {counted(by_loader, 'function')} that the port lacks, "
+                "of tier 3."
+            ),
         ]
     if not rows:
         return lines
-    lines += ["", f"The port lacks {len(rows)} required functions. Write them in this order:"]
+    lines += ["", f"The port lacks {counted(len(rows), 'required function')}. Write in this order:"]
     for number, (tier, call, answer) in enumerate(rows[:MISSING_SHOWN], 1):
         why = "no entry in its table" if answer == "missing" else "answers UNSUPPORTED"
         lines.append(f"  {number:2}. {call:28} tier {tier}, {why}")
@@ -92,13 +96,13 @@ def _causes(results: list[dict[str, object]]) -> list[str]:
     if not causes:
         return []
     total = sum(len(cause.results) for cause in causes)
-    lines = ["", f"{total} failures with {len(causes)} causes:"]
+    lines = ["", f"{counted(total, 'failure')} with {counted(len(causes), 'cause')}:"]
     for cause in causes[:CAUSES_SHOWN]:
         rules = ", ".join(cause.rules[:4]) + (" …" if len(cause.rules) > 4 else "")
         lines.append(f"  {len(cause.results):3} {cause.status}: {cause.text}  [{rules}]")
         lines.append(f"      {cause.repro}")
     if len(causes) > CAUSES_SHOWN:
-        lines.append(f"  and {len(causes) - CAUSES_SHOWN} more causes; see the report")
+        lines.append(f"  and {counted(len(causes) - CAUSES_SHOWN, 'more cause')}; see the report")
     return lines
 
 

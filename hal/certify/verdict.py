@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hal.certify import results as outcome
+from hal.wording import counted
 
 __all__ = ["Verdict", "derive", "skip_problem"]
 
@@ -108,7 +109,7 @@ def derive(
     twice = _more_than_once(reading.results)
     incomplete += [f"{name} has two results" for name in twice]
     if counts[outcome.NOT_RUN] and outcome.NOT_RUN not in ACCEPTED:
-        incomplete.append(f"{counts[outcome.NOT_RUN]} required cases did not run")
+        incomplete.append(f"{counted(counts[outcome.NOT_RUN], 'required case')} did not run")
     if not required:
         incomplete.append("the required list is empty")
     ordered = {status: counts[status] for status in outcome.STATUSES if counts[status]}
@@ -124,10 +125,9 @@ def derive(
 
 
 def _failed(bad: list[str], total: int) -> str:
-    word = "case" if len(bad) == 1 else "cases"
     illegal = [line for line in bad if ": a skip" in line]
     tail = f"; {illegal[0]}" if illegal else ""
-    return f"{len(bad)} of {total} required {word} did not pass{tail}"
+    return f"{len(bad)} of {counted(total, 'required case')} did not pass{tail}"
 
 
 def _more_than_once(results: Sequence[Mapping[str, Any]]) -> list[str]:

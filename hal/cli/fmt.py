@@ -10,6 +10,7 @@ import click
 
 from hal.cli import kernel_file
 from hal.errors import UsageError
+from hal.wording import counted
 
 
 @click.command()
@@ -27,8 +28,7 @@ def command(files: tuple[str, ...], check: bool, write: bool) -> None:
         raise UsageError("the standard input cannot be written", next_step="Leave --write out.")
     changed = [name for name in files if not _one(name, check, write)]
     if check and changed:
-        noun = "file" if len(changed) == 1 else "files"
-        click.echo(f"{len(changed)} {noun} would change; run hal fmt --write.", err=True)
+        click.echo(f"{counted(len(changed), 'file')} would change; run hal fmt --write.", err=True)
         sys.exit(1)
 
 

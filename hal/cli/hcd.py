@@ -13,6 +13,7 @@ import click
 from hal.cli.hcd_import import command as import_command
 from hal.cli.hcd_measure import command as measure_command
 from hal.errors import HalError, UsageError
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.hcd import Hcd
@@ -206,8 +207,11 @@ def diff(a: str, b: str, as_json: bool) -> None:
             cells = ["-" if v is None else _text(v) for v in (row.declared, row.reported)]
             verdict = "broken" if row in broken else "kept" if row.verdict == "pass" else "differs"
             lines.append((verdict, row.path, *cells, row.rule))
-        _table(("", "path", a, b, "rule"), lines, title=f"{len(rows)} differences")
-        click.echo(f"{len(rows)} differences, {len(broken)} broken promises", err=True)
+        _table(("", "path", a, b, "rule"), lines, title=counted(len(rows), "difference"))
+        click.echo(
+            f"{counted(len(rows), 'difference')}, {counted(len(broken), 'broken promise')}",
+            err=True,
+        )
     sys.exit(1 if broken else 0)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hal.cli.output_file import OUTPUT_FILE
 from hal.cli.seconds import seconds
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("measure")
 @click.argument("device_name", metavar="PORT")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it here."
-)
+@click.option("-o", "--output", type=OUTPUT_FILE, metavar="FILE", help="Write it here.")
 @click.option("--hcd", "parent", metavar="FILE", help="The description to start from.")
 @click.option("--quick", is_flag=True, help="Fewer rounds, smaller sizes, f32 alone.")
 @click.option("--budget", default="120s", callback=seconds, show_default=True, help="Time to take.")
@@ -48,9 +47,8 @@ def command(
     from hal.hcd import load
     from hal.measure import description, measure
 
-    if output is not None and output.is_dir():
-        raise click.BadParameter(f"{output} is a folder", param_hint="-o")
     with _open(device_name, parent) as device:
+        extends = _parent_of(device.hcd, output) if output is not None else ""
         figures = measure(device, quick=quick, budget_s=budget, step=_progress(not as_json))
         hcd, name = device.hcd, device.info().title or device.name
     if as_json:
@@ -64,7 +62,7 @@ def command(
     text = description(
         figures,
         hcd,
-        extends=_parent_of(hcd, output),
+        extends=extends,
         device=str(name),
         command=command_text,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from hal.wording import counted
+
 
 @click.command("bind")
 @click.argument("header", type=click.Path(path_type=Path))
@@ -32,9 +34,9 @@ def bind(header: Path, output: Path | None, include: tuple[Path, ...], library: 
     from hal.portkit.bind import bind as make
 
     made = make(header, into=output, include=include, library=library)
-    click.echo(f"Wrote {made.path}: {len(made.declared)} functions of {header}.")
+    click.echo(f"Wrote {made.path}: {counted(len(made.declared), 'function')} of {header}.")
     if made.complaints:
-        click.echo(f"ctypesgen could not read {len(made.complaints)} places, of them:")
+        click.echo(f"ctypesgen could not read {counted(len(made.complaints), 'place')}, the first:")
         for complaint in made.complaints[:5]:
             click.echo(f"  {complaint}")
     absent = [name for name in made.declared if name not in made.bound]

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hal.cli.output_file import OUTPUT_FILE
+from hal.wording import counted
+
 if TYPE_CHECKING:
     from hal.sim.chip import Chip
     from hal.sim.predict import Target
@@ -32,7 +35,7 @@ _HARNESS = click.option(
     show_default=True,
     help="Whose host time to add to each operator.",
 )
-_OUT = click.option("--out", type=click.Path(path_type=Path), help="Write to FILE.")
+_OUT = click.option("--out", type=OUTPUT_FILE, help="Write to FILE.")
 
 
 @click.group()
@@ -119,7 +122,7 @@ def predict(
     text = tables.write(out, table, {"predicted_us": [f"{value:.4f}" for value in times]})
     if out is None:
         click.echo(text, nl=False)
-    click.echo(f"{len(times)} rows; {_basis(target, work.families)}", err=True)
+    click.echo(f"{counted(len(times), 'row')}; {_basis(target, work.families)}", err=True)
 
 
 @command.command()
@@ -184,8 +187,8 @@ def calibrate(
 
 
 @command.command()
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write rows to FILE.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw predicted against measured.")
+@click.option("--json", "json_file", type=OUTPUT_FILE, help="Write rows to FILE.")
+@click.option("--plot", type=OUTPUT_FILE, help="Draw predicted against measured.")
 def validate(json_file: Path | None, plot: Path | None) -> None:
     """Compare predictions with the measured times that come with the SDK.
 
@@ -241,7 +244,7 @@ _SET = click.option(
     metavar="KEY=VALUE",
     help="Replace an integer of the model, such as batch=16.",
 )
-_PLOT = click.option("--plot", type=click.Path(path_type=Path), help="Draw a picture to FILE.")
+_PLOT = click.option("--plot", type=OUTPUT_FILE, help="Draw a picture to FILE.")
 
 
 def _changes(pairs: tuple[str, ...]) -> dict[str, int]:
@@ -264,8 +267,8 @@ def _changes(pairs: tuple[str, ...]) -> dict[str, int]:
 @click.option("--dtype", help="Element type instead of the model's own, such as bf16.")
 @_CALIBRATION
 @_GUESS
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write rows to FILE.")
-@click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace to FILE.")
+@click.option("--json", "json_file", type=OUTPUT_FILE, help="Write rows to FILE.")
+@click.option("--trace", type=OUTPUT_FILE, help="Write a Chrome trace to FILE.")
 @_PLOT
 def run(
     model: str,

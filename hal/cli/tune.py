@@ -12,6 +12,7 @@ import click
 
 from hal.cli import kernel_file
 from hal.cli.seconds import seconds
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.device import Device
@@ -165,7 +166,7 @@ def _print(found: Tuning) -> None:
     kind = "measured" if found.measured else "forecast"
     console.print(
         f"{kind}: {found.default_s * 1e6:,.1f} us before, {found.best_s * 1e6:,.1f} us after; "
-        f"{len(found.candidates)} choices in {found.seconds:.1f} s",
+        f"{counted(len(found.candidates), 'choice')} in {found.seconds:.1f} s",
         highlight=False,
     )
     if found.path is not None:

@@ -15,6 +15,7 @@ from hal.ir.analysis import affine, indices_of
 from hal.vil.builder import DescriptorHandle
 from hal.vil.expressions import Const, Expr
 from hal.vil.model import Axis, Digit, Dimension, SReg, Term
+from hal.wording import counted
 
 __all__ = ["Addressed", "Linear", "address", "linear"]
 
@@ -111,7 +112,8 @@ def _axis(scope: Frame, name: str, places: Sequence[tuple[Expr, Expr | None]]) -
 def _coordinates(scope: Frame, access: ir.Access) -> list[_Coordinate]:
     shape = scope.lowering.shape(access.array)
     if len(shape) != len(access.indices):
-        text = f"{access.array} has {len(shape)} dimensions, the access {len(access.indices)}"
+        has = counted(len(shape), "dimension")
+        text = f"{access.array} has {has}, the access {len(access.indices)}"
         raise CodegenError(text, span=access.span)
     found: list[_Coordinate] = []
     stride: Expr = ONE

@@ -63,6 +63,6 @@ class Checker:
         node = at(owner, key)
         if node is None or not isinstance(node.value, str) or node.value in choices:
             return
-        some = ", ".join(choices) or "none"
+        some = ", ".join(choices) or "there is none"
         hint = nearest(node.value, list(choices))
         self.refuse(node, f"{path}.{key}", f"'{one_line(node.value)}' is no {what}; {some}{hint}")

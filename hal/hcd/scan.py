@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hal.errors import HcdError
+from hal.wording import counted
 
 MAX_BYTES = 1 << 20  # A description of a chip is far below 1 MiB.
 MAX_DEPTH = 24  # The schema needs 9 levels.
@@ -92,8 +93,9 @@ def raise_problems(problems: list[Problem], *, what: str) -> None:
     if not problems:
         return
     lines = [str(problem) for problem in problems]
-    count = f"{len(lines)} problem" + ("s" if len(lines) > 1 else "")
-    raise HcdError(f"{count} in {what}\n" + "\n".join(lines), problems=lines)
+    raise HcdError(
+        f"{counted(len(lines), 'problem')} in {what}\n" + "\n".join(lines), problems=lines
+    )
 
 
 def read_text(path: str | Path) -> str:

@@ -9,6 +9,7 @@ from hal.ir.analysis import params_of, value_of
 from hal.ir.errors import IrValueError
 from hal.ir.nodes import Expr, Kernel, ParamRef
 from hal.ir.show import show_expression
+from hal.wording import counted
 
 __all__ = ["bind", "full_params", "shapes_of"]
 
@@ -43,7 +44,9 @@ def bind(
             known = _listed(array.name for array in kernel.arrays)
             raise _wrong(kernel, f"it has no array {name}", f"It has: {known}.")
         if len(declared) != len(shape):
-            what = f"{name} has {len(declared)} dimensions, the one given has {len(shape)}"
+            what = (
+                f"{name} has {counted(len(declared), 'dimension')}, the one given has {len(shape)}"
+            )
             raise _wrong(kernel, what, f"Its shape is {_shape(declared)}.")
         facts += [
             (name, d, e, int(n)) for d, (e, n) in enumerate(zip(declared, shape, strict=True))

@@ -30,6 +30,7 @@ from hal.ir.nodes import (
     walk,
 )
 from hal.ir.problems import Finding
+from hal.wording import counted
 
 __all__ = [
     "INTEGER_FUNCTIONS",
@@ -175,15 +176,11 @@ def find_bad_ranks(kernel: Kernel) -> Iterator[Finding]:
         if isinstance(item, Access) and len(item.indices) != ranks.get(item.array, -1):
             count = ranks.get(item.array, 0)
             yield Finding(
-                f"{item.array} has {_count(count, 'dimension')}, "
-                f"{_count(len(item.indices), 'subscript')} given",
+                f"{item.array} has {counted(count, 'dimension')}, "
+                f"{counted(len(item.indices), 'subscript')} given",
                 item.span,
                 f"Write {item.array}[{', '.join('ijkl'[d % 4] for d in range(count))}].",
             )
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def find_bad_functions(kernel: Kernel) -> Iterator[Finding]:

@@ -22,7 +22,9 @@ __all__ = [
     "Spec",
     "all_candidates",
     "candidates",
+    "descriptions",
     "namesakes",
+    "next_step_here",
     "parse_spec",
 ]
 
@@ -174,6 +176,22 @@ def _of_class(spec: Spec) -> Candidate:
     return Candidate(name, source, library, hcd, "", f"{file}:{name}")
 
 
+def next_step_here(spec: Spec) -> str:
+    """What to do when a port is not found and the folder of its source is at hand; else empty."""
+    folder = Path(spec.port).expanduser()
+    if not folder.is_dir():
+        return ""
+    libraries = sorted(folder.glob(f"*{_SUFFIX}")) or sorted(
+        folder.glob(f"build*/**/{_PREFIX}*{_SUFFIX}")
+    )
+    if not libraries:
+        is_source = (folder / "CMakeLists.txt").is_file()
+        return f"Build it first: hal port build {spec.port}" if is_source else ""
+    if len(libraries) > 1:
+        return f"Name one of its libraries: {', '.join(map(str, libraries))}"
+    return "" if spec.is_path else f"The folder {spec.port} has one: write ./{folder}"
+
+
 def all_candidates() -> list[Candidate]:
     """Every port that the environment and the installed packages name."""
     return [*_from_environment(), *_from_packages()]
@@ -209,11 +227,19 @@ def _at_path(path: Path, source: str) -> Candidate:
                 problem = f"{path}: a port's folder holds one {_SUFFIX} file; found {found}"
                 return Candidate(name, source, None, None, problem)
         return Candidate(
-            port_name(libraries[0]), source, libraries[0].resolve(), _one_hcd(libraries[0], path)
+            port_name(libraries[0]),
+            source,
+            libraries[0].resolve(),
+            _one_hcd(libraries[0], path.absolute()),
         )
     if not path.exists():
         return Candidate(name, source, None, None, f"{path}: there is no such file or folder")
     return Candidate(name, source, path.resolve(), _one_hcd(path, path.parent))
+
+
+def descriptions(folder: Path) -> list[Path]:
+    """The descriptions that lie in a folder."""
+    return sorted(folder.glob("*.hcd.yaml"))
 
 
 def _one_hcd(library: Path, folder: Path) -> Path | None:
@@ -221,7 +247,7 @@ def _one_hcd(library: Path, folder: Path) -> Path | None:
     own = library.with_suffix(".hcd.yaml")
     if own.is_file():
         return own
-    near = sorted(folder.glob("*.hcd.yaml"))
+    near = descriptions(folder)
     only_library = len(list(library.parent.glob(f"*{_SUFFIX}"))) == 1
     return near[0] if len(near) == 1 and only_library else None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hal.errors import PortLoadError
+from hal.wording import counted
 
 __all__ = ["load_class", "where"]
 
@@ -75,7 +76,9 @@ def _problems(cls: type[Any]) -> list[str]:
     problems = []
     if lacking:
         heads = ", ".join(f"{name}({', '.join(('self', *METHODS[name]))})" for name in lacking)
-        problems.append(f"it lacks {len(lacking)} methods; write, in this order: {heads}")
+        problems.append(
+            f"it lacks {counted(len(lacking), 'method')}; write, in this order: {heads}"
+        )
     for name, parameters in METHODS.items():
         if name in missing:
             continue

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from hal.errors import UsageError
 from hal.portkit.worksheet import Row, worksheet
+from hal.wording import counted
 
 __all__ = ["Binding", "bind"]
 
@@ -76,6 +77,8 @@ def bind(
     if not header.is_file():
         raise _refusal(f"{header}: there is no such file", "Name the vendor's C header.")
     into = into or Path(f"{re.sub(r'[^0-9A-Za-z_]', '_', header.stem)}_binding.py")
+    if into.suffix != ".py":
+        raise _refusal(f"{into} is no Python file", f"Write -o {into.with_suffix('.py')}.")
     _compile(header, include)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / into.name
@@ -185,7 +188,7 @@ def _import(made: Path, declared: list[str], library: str) -> list[str]:
         found: list[str] = json.loads(done.stdout.splitlines()[-1])
         if library and not found:
             raise _refusal(
-                f"the library {library} has none of the {len(declared)} functions",
+                f"the library {library} has none of the {counted(len(declared), 'function')}",
                 "Name the library that has them.",
             )
         return found

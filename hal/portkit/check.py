@@ -71,16 +71,13 @@ def locate(path: Path) -> tuple[Path, Path | None]:
     Raises:
         UsageError: there is none, or more than one.
     """
-    from hal.port.discovery import Spec, candidates
+    from hal.port.discovery import Spec, candidates, next_step_here
 
     found = candidates(Spec(str(path.absolute())))[0]
     if found.path is None:
-        next_step = "Name the .so file, or a folder that holds one."
-        if (path / "CMakeLists.txt").is_file() and found.problem.endswith("none"):
-            built = sorted(path.glob("build*/**/hal_port_*.so"))
-            next_step = f"Build it first: hal port build {path}"
-            if built:
-                next_step = f"Name one that was built: {', '.join(map(str, built))}"
+        next_step = next_step_here(Spec(str(path))) or (
+            "Name the .so file, or a folder that holds one."
+        )
         raise UsageError(found.problem, call="port.check", next_step=next_step)
     return found.path, found.hcd or _above_the_build(found.path)
 
@@ -109,11 +106,12 @@ def check(path: Path, *, tier: int = 1) -> PortCheck:
     found = PortCheck(str(file), str(hcd or ""), library.architecture)
     runs_here = _check_file(library, found)
     _check_symbols(library, found)
-    is_valid = _check_description(hcd, found)
+    _check_description(file, hcd, found)
+    is_described = found.findings[-1].state != "wrong"
     if not runs_here:
         return found
-    if _check_tables(file, found):
-        _check_start(file, hcd if is_valid else None, found, tier)
+    if _check_tables(file, found) and is_described:
+        _check_start(file, hcd, found, tier)
     return found
 
 
@@ -169,24 +167,31 @@ def _check_symbols(library: Library, found: PortCheck) -> None:
         found.say("ok", "symbols", f"It exports {ENTRY} alone and needs {needs}.")
 
 
-def _check_description(hcd: Path | None, found: PortCheck) -> bool:
-    """Is there a valid description? Returns whether it can be used."""
+def _check_description(file: Path, hcd: Path | None, found: PortCheck) -> None:
+    """Is there a valid description? Without one the port is not started."""
     from hal.port.description import load_description
+    from hal.port.discovery import descriptions
 
+    several = descriptions(file.parent) if hcd is None else []
+    if len(several) > 1:
+        names, own = ", ".join(path.name for path in several), f"{file.stem}.hcd.yaml"
+        found.say(
+            "wrong", "description", f"More than one lies beside it: {names}. Call its own {own}."
+        )
+        return
     if hcd is None:
         found.say(
             "warning",
             "description",
             "No *.hcd.yaml lies beside it; the port must name a shipped one (hcd.ref).",
         )
-        return False
+        return
     try:
         load_description(hcd)
     except HcdError as error:
-        found.say("wrong", "description", f"{error}")
-        return False
+        found.say("wrong", "description", f"{error}\nThe port is not started before it is correct.")
+        return
     found.say("ok", "description", f"{hcd.name} is valid.")
-    return True
 
 
 def _check_tables(file: Path, found: PortCheck) -> bool:
@@ -255,7 +260,9 @@ def _compare(
         given = load_description(hcd) if hcd else None
         chip = resolve_reference(reference, overlay, file.parent, given)
     except HalError as error:
-        found.say("wrong", "description", f"The device's hcd.ref is '{reference}': {error}")
+        beside = f"; {hcd.name} lies beside the library" if hcd is not None else ""
+        text = f"The device's hcd.ref is '{reference}': {error}{beside}."
+        found.say("wrong", "description", text)
         return
     if hcd is not None and reference and reference not in {hcd.name, chip.name}:
         found.say("warning", "description", f"The device names '{reference}', not {hcd.name}.")

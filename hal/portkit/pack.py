@@ -71,9 +71,9 @@ def pack(folder: Path, *, into: Path | None = None, version: str = "", toolchain
     library, hcd = locate(place)
     if hcd is None:
         raise UsageError(
-            f"no description lies beside {library.name}",
+            f"no description lies beside {library.name}, or more than one",
             call="port.pack",
-            next_step="Put the chip's *.hcd.yaml into the folder.",
+            next_step=f"Put the chip's description into the folder, as {library.stem}.hcd.yaml.",
         )
     found = check(place)
     _refuse_unsound(found)

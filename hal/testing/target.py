@@ -27,7 +27,13 @@ def find(spec: str = "", *, hcd: str = "") -> Target:
         HcdError: the HCD is wrong.
     """
     from hal.port.description import flat_text, load_description
-    from hal.port.discovery import DEFAULT_PORT, all_candidates, candidates, parse_spec
+    from hal.port.discovery import (
+        DEFAULT_PORT,
+        all_candidates,
+        candidates,
+        next_step_here,
+        parse_spec,
+    )
 
     wish = parse_spec(spec or DEFAULT_PORT)
     if hcd:
@@ -37,11 +43,12 @@ def find(spec: str = "", *, hcd: str = "") -> Target:
     if not files:
         problems = [candidate.problem for candidate in found if candidate.problem]
         names = sorted({candidate.name for candidate in all_candidates()})
+        listed = ", ".join(names) or "(none installed)"
         raise UsageError(
             "; ".join(problems) or f"there is no port '{wish.port}'",
             call="hal-certify",
-            next_step=f"Name one of {', '.join(names) or '(none installed)'}, a .so file, or a "
-            "folder that holds one.",
+            next_step=next_step_here(wish)
+            or f"Name one of {listed}, a .so file, or a folder that holds one.",
         )
     if len(files) > 1:
         raise UsageError(

@@ -128,7 +128,7 @@ def test_h6_a_lost_result_is_incomplete(
     monkeypatch.setattr(outcome.Writer, "add", lose)
     run = run_suite(suite)
     assert (run.verdict.word, run.exit_code) == ("INCOMPLETE", 4)
-    assert run.verdict.reasons == ["1 required cases did not run"]
+    assert run.verdict.reasons == ["1 required case did not run"]
 
 
 @pytest.mark.parametrize("damage", ["cut the last line", "remove a line", "change a line"])

@@ -14,7 +14,9 @@ import pytest
 from hal import PortRecord, _paths
 from hal.cli import doctor, ports
 from hal.cli.attempt import Attempt, attempt_all
-from hal.port.discovery import Candidate, namesakes
+from hal.errors import UsageError
+from hal.port.discovery import Candidate, Spec, namesakes, next_step_here
+from hal.testing.target import find
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = _paths.lib_dir() / "hal_port_cpu.so"
@@ -202,3 +204,29 @@ def test_a_device_that_does_not_open_is_told_for_a_port_that_loads(
     found = [one for one in doctor.check_ports() if one.name == "cpu"]
     assert [(one.state, tried.closed[0] in one.text) for one in found] == [("note", True)]
     assert "hal devices" in found[0].advice
+
+
+def test_a_folder_named_without_its_path_is_pointed_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "acme"
+    folder.mkdir()
+    assert next_step_here(Spec("acme")) == ""
+    (folder / "CMakeLists.txt").touch()
+    assert next_step_here(Spec("acme")) == "Build it first: hal port build acme"
+    (folder / "hal_port_acme.so").touch()
+    assert next_step_here(Spec("acme")) == "The folder acme has one: write ./acme"
+    assert next_step_here(Spec("./acme")) == ""
+    (folder / "old.so").touch()
+    assert "acme/hal_port_acme.so, acme/old.so" in next_step_here(Spec("./acme"))
+
+
+def test_certification_of_a_folder_named_without_its_path_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "hal_port_acme.so").touch()
+    with pytest.raises(UsageError, match=r"there is no port 'acme'.* write ./acme"):
+        find("acme")

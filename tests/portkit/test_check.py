@@ -97,6 +97,24 @@ def test_missing_functions_come_in_the_order_to_write_them(library, run) -> None
     assert found["missing"]["1"] == wanted
 
 
+def test_of_two_descriptions_none_is_taken_in_silence(tmp_path: Path) -> None:
+    shutil.copy(_paths.lib_dir() / "hal_port_cpu.so", tmp_path / "hal_port_acme.so")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.hcd.yaml").write_text("", encoding="utf-8")
+    text = "More than one lies beside it: one.hcd.yaml, two.hcd.yaml."
+    found = check(tmp_path)
+    assert text in wrong(found, "description")
+    assert [f for f in found.findings if f.subject == "start"] == []
+
+
+def test_a_port_with_a_wrong_description_is_not_started(tmp_path: Path) -> None:
+    shutil.copy(_paths.lib_dir() / "hal_port_cpu.so", tmp_path / "hal_port_acme.so")
+    (tmp_path / "acme.hcd.yaml").write_text("hcd_version: 1\n", encoding="utf-8")
+    found = check(tmp_path)
+    assert "The port is not started before" in wrong(found, "description")
+    assert [f for f in found.findings if f.subject == "start"] == []
+
+
 @pytest.mark.slow
 def test_the_description_is_held_against_the_library(built: Path, tmp_path: Path) -> None:
     shutil.copy(built / "hal_port_acme.so", tmp_path)

@@ -93,7 +93,8 @@ def test_a_wrong_table_is_one_clear_error(
 def test_a_path_that_cannot_be_written_is_named(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "no" / "out.csv"
     code, _, err = call("predict", table(tmp_path, ODD), "--chip", CHIP, "--out", out)
-    assert (code, err) == (2, f"hal sim: {out}: cannot be written: No such file or directory\n")
+    assert code == 2
+    assert f"Invalid value for '--out': there is no folder {out.parent}; make it" in err
     missing = call("predict", tmp_path / "none.csv", "--chip", CHIP)
     assert (missing[0], "cannot be read: No such file" in missing[2]) == (2, True)
 

@@ -97,8 +97,8 @@ int32_t cl_start(void) {
   cl_int error = cl.GetPlatformIDs(MOST, ids, &found);
   if (found == 0 || error != CL_SUCCESS) {
     return kit_fail(HAL_ERROR_NOT_FOUND,
-                    "no OpenCL platform: clGetPlatformIDs answers %d. Drivers are listed in "
-                    "/etc/OpenCL/vendors, or where OCL_ICD_VENDORS points",
+                    "no OpenCL platform: clGetPlatformIDs answers %d. Install a driver (Debian: "
+                    "pocl-opencl-icd), or see what /etc/OpenCL/vendors and OCL_ICD_VENDORS name",
                     error);
   }
   cl_runtime[0] = '\0';
