@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from hal import dtypes
@@ -87,20 +87,36 @@ def _described(
     name: str, inputs: Sequence[Operand], outputs: Sequence[Operand]
 ) -> tuple[CData, list[CData]]:
     """A hal_operator_desc, and what must outlive it."""
-    kept = [ffi.new("char[]", name.encode())]
+    kept = [_text(name)]
     desc = ffi.new("hal_operator_desc *")
     desc.size = ffi.sizeof("hal_operator_desc")
     desc.name = kept[0]
-    for field, operands in (("input", inputs), ("output", outputs)):
-        tensors = ffi.new("hal_tensor[]", len(operands))
-        for tensor, operand in zip(tensors, operands, strict=True):
-            region = operand.region
-            tensor.ref.memory, tensor.ref.offset_bytes = region.handle, region.offset_bytes
-            tensor.ref.bytes = region.bytes
-            tensor.dtype, tensor.rank = operand.dtype.number, len(operand.shape)
-            tensor.shape[0 : len(operand.shape)] = operand.shape
-            tensor.strides[0 : len(operand.strides)] = operand.strides
-        kept.append(tensors)
-        setattr(desc, f"{field}_count", len(operands))
-        setattr(desc, f"{field}s", tensors)
+    desc.input_count, desc.output_count = len(inputs), len(outputs)
+    desc.inputs, desc.outputs = tensors = _tensors(inputs), _tensors(outputs)
+    kept += tensors
     return desc, kept
+
+
+def _tensors(operands: Sequence[Operand]) -> CData:
+    tensors = ffi.new("hal_tensor[]", len(operands))
+    for place, operand in enumerate(operands):
+        region = operand.region
+        tensors[place] = _tensor(operand.dtype.number, operand.shape, operand.strides)[0]
+        ref = tensors[place].ref
+        ref.memory, ref.offset_bytes, ref.bytes = region.handle, region.offset_bytes, region.bytes
+    return tensors
+
+
+@lru_cache(maxsize=256)
+def _text(name: str) -> CData:
+    return ffi.new("char[]", name.encode())
+
+
+@lru_cache(maxsize=256)
+def _tensor(number: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> CData:
+    """A tensor without its memory. It is copied, never handed out."""
+    tensor = ffi.new("hal_tensor *")
+    tensor.dtype, tensor.rank = number, len(shape)
+    tensor.shape[0 : len(shape)] = shape
+    tensor.strides[0 : len(strides)] = strides
+    return tensor

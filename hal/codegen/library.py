@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hal.codegen import product
@@ -24,6 +25,13 @@ EFFICIENCY = 0.9
 """Share of a matrix unit's peak that a library without a measured rate is taken to reach."""
 CALL_S = 4e-6
 """What describing an operator costs from Python."""
+
+
+MOST_SIZES = 64
+"""Values of the params whose operands a kernel keeps described."""
+
+View = tuple[int, tuple[DType, tuple[int, ...], tuple[int, ...]]]
+"""Place among a kernel's arguments, and element type, lengths and strides of an operand."""
 
 
 @dataclass(frozen=True)
@@ -91,32 +99,34 @@ class LibraryKernel:
     def __init__(self, device: Device, kernel: Kernel, use: Product) -> None:
         self.device, self.kernel, self.use = device, kernel, use
         self._names = [a.name for a in kernel.arrays_of("input", "inout", "output")]
-        self._shapes = {array.name: array.shape for array in kernel.arrays}
+        self._arrays = {array.name: array for array in kernel.arrays}
+        self._views = lru_cache(maxsize=MOST_SIZES)(self._views_of)
         self.signature = ()
 
     def launch(self, stream: Stream, *arguments: Any) -> None:
         """Enqueue it: arrays in the order of their declarations, then the params."""
-        arrays = dict(zip(self._names, arguments, strict=False))
-        params = dict(zip(self.kernel.params, arguments[len(self._names) :], strict=True))
-        operands = [
-            self.operand(arrays[name], name, order, params)
-            for name, order in (self.use.left, self.use.right, self.use.out)
-        ]
-        if all(length for length in operands[2].shape):
+        views = self._views(arguments[len(self._names) :])
+        if views:
+            operands = [Operand(arguments[place], *view) for place, view in views]
             self.device.library.run(stream, "matmul", operands[:2], operands[2:])
 
-    def operand(
-        self, region: Any, name: str, order: tuple[int, ...], params: Mapping[str, int]
-    ) -> Operand:
-        """An array as the operator sees it."""
-        shape = [value_of(extent, params) for extent in self._shapes[name]]
+    def _views_of(self, values: tuple[int, ...]) -> list[View]:
+        """The operands as the operator sees them, for these params; none where C is empty."""
+        params = dict(zip(self.kernel.params, values, strict=True))
+        views = [
+            self._view(name, order, params)
+            for name, order in (self.use.left, self.use.right, self.use.out)
+        ]
+        return views if all(views[2][1][1]) else []
+
+    def _view(self, name: str, order: tuple[int, ...], params: Mapping[str, int]) -> View:
+        array = self._arrays[name]
+        shape = [value_of(extent, params) for extent in array.shape]
         strides = [1] * len(shape)
         for axis in reversed(range(len(shape) - 1)):
             strides[axis] = strides[axis + 1] * shape[axis + 1]
-        dtype = self.kernel.array(name).dtype
-        return Operand(
-            region, dtype, tuple(shape[n] for n in order), tuple(strides[n] for n in order)
-        )
+        turned = tuple(shape[n] for n in order), tuple(strides[n] for n in order)
+        return self._names.index(name), (array.dtype, *turned)
 
 
 def preferred(

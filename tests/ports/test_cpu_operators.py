@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 import hal
 import hal.hcd
 import hal.loading
+from hal.errors import HalError
 from hal.testing import raw
 from hal.testing.abi import Status
 from hal.testing.rig import Rig
@@ -32,22 +36,29 @@ def _fresh() -> None:
         port.close()
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled BLAS of the tests."""
-    path = tmp_path_factory.mktemp("blas") / "libplain_blas.so"
+def build(path: Path, *flags: str) -> Path:
+    """Compile the library of the tests."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    subprocess.run([*compiler, "-O1", "-shared", "-fPIC", "-o", path, SOURCE], check=True)
+    subprocess.run([*compiler, "-O1", *flags, "-shared", "-fPIC", "-o", path, SOURCE], check=True)
     return path
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (33, 18, 65)])
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled BLAS of the tests."""
+    return build(tmp_path_factory.mktemp("blas") / "libplain_blas.so")
+
+
+@pytest.fixture(scope="module")
+def onednn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with oneDNN's interface."""
+    return build(tmp_path_factory.mktemp("onednn") / "libplain_onednn.so", "-DONEDNN")
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1), (5, 7, 3), (33, 18, 65)])
 def test_a_library_with_onednns_interface_serves_f32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int]
+    onednn: Path, shape: tuple[int, int, int]
 ) -> None:
-    path = tmp_path / "libplain_onednn.so"
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    subprocess.run([*compiler, "-DONEDNN", "-shared", "-fPIC", "-o", path, SOURCE], check=True)
     m, n, k = shape
     rng = np.random.default_rng(1)
     a = rng.integers(-4, 5, (m, k)).astype(np.float32)
@@ -55,7 +66,7 @@ def test_a_library_with_onednns_interface_serves_f32(
     from hal.dtypes import f32
     from hal.library import Operand
 
-    with hal.load_port("cpu", options={"blas": str(path)}).device(0) as device:
+    with hal.load_port("cpu", options={"blas": str(onednn)}).device(0) as device:
         assert device.library.operators == {"matmul": frozenset({f32})}
         left, right, out = device.array(a), device.array(b), device.empty((m, n), "f32")
         stream = device.stream()
@@ -83,6 +94,90 @@ def rig(monkeypatch: pytest.MonkeyPatch, library: Path) -> Iterator[Rig]:
     rig = open_rig(monkeypatch, str(library))
     yield rig
     rig.raw.close()
+
+
+@pytest.fixture
+def onednn_rig(monkeypatch: pytest.MonkeyPatch, onednn: Path) -> Iterator[Rig]:
+    """A device that offers matmul by oneDNN alone."""
+    rig = open_rig(monkeypatch, str(onednn))
+    yield rig
+    rig.raw.close()
+
+
+def test_onednn_without_depth_leaves_beta_times_c(onednn_rig: Rig) -> None:
+    a, b, c = np.ones((3, 0), "f4"), np.ones((0, 4), "f4"), numbers((3, 4), "float32", 8)
+    for beta in (0.0, 2.0):
+        tensors = [empty(onednn_rig, a), empty(onednn_rig, b), tensor(onednn_rig, c)]
+        stream = onednn_rig.stream()
+        desc = desc_of(onednn_rig, tensors, beta=beta)
+        onednn_rig.raw.ok("operator.run", stream, desc, onednn_rig.raw.NULL)
+        onednn_rig.wait(stream)
+        got = onednn_rig.download(tensors[2]["ref"]["memory"], c.nbytes)
+        assert np.array_equal(np.frombuffer(got, "f4").reshape(c.shape), beta * c)
+
+
+def test_a_product_that_onednn_refuses_fails_with_its_status(onednn: Path) -> None:
+    """The library of the tests refuses 13 rows."""
+    from hal.dtypes import f32
+    from hal.library import Operand
+
+    with hal.load_port("cpu", options={"blas": str(onednn)}).device(0) as device:
+        arrays = [device.array(np.ones(shape, "f4")) for shape in ((13, 2), (2, 3), (13, 3))]
+        operands = [Operand(x, f32, x.shape, (x.shape[1], 1)) for x in arrays]
+        stream = device.stream()
+        device.library.run(stream, "matmul", operands[:2], operands[2:])
+        with pytest.raises(HalError, match="dnnl_sgemm gave status 2 for 13 x 3 x 2"):
+            stream.synchronize()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_onednn_has_the_ports_threads_and_the_caller_keeps_its_own(
+    onednn: Path, threads: int
+) -> None:
+    """A product of single numbers gives the count of threads that it had."""
+    from hal.dtypes import f32
+    from hal.library import Operand
+
+    options = {"blas": str(onednn), "threads": str(threads)}
+    with hal.load_port("cpu", options=options).device(0) as device:
+        arrays = [device.array(np.zeros((1, 1), "f4")) for _ in range(3)]
+        operands = [Operand(x, f32, (1, 1), (1, 1)) for x in arrays]
+        stream = device.stream()
+        device.library.run(stream, "matmul", operands[:2], operands[2:])
+        assert arrays[2].numpy(stream=stream) == [[threads]]
+    assert ctypes.CDLL(str(onednn)).omp_get_max_threads() == 7
+
+
+WHO_SERVES = """
+import numpy as np
+import hal
+from hal.dtypes import f32
+from hal.library import Operand
+
+with hal.load_port("cpu").device(0) as device:
+    arrays = [device.array(np.zeros((1, 1), "f4")) for _ in range(3)]
+    operands = [Operand(x, f32, (1, 1), (1, 1)) for x in arrays]
+    stream = device.stream()
+    device.library.run(stream, "matmul", operands[:2], operands[2:])
+    by_onednn = arrays[2].numpy(stream=stream)[0, 0] > 0
+    print(sorted(t.name for t in device.library.operators["matmul"]), by_onednn)
+"""
+
+
+def test_of_two_installed_libraries_onednn_serves_f32_where_it_is_the_faster(
+    tmp_path: Path,
+) -> None:
+    """Only oneDNN's double gives more than zero for zeros: its count of threads."""
+    build(tmp_path / "libopenblas.so.0")
+    build(tmp_path / "libdnnl.so.3", "-DONEDNN")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    environment.pop("HAL_CPU_BLAS", None)
+    done = subprocess.run(
+        [sys.executable, "-c", WHO_SERVES],
+        env=environment, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    assert done.stdout == f"['f32', 'f64'] {is_x86}\n"
 
 
 def tensor(rig: Rig, array: NDArray[Any]) -> dict[str, Any]:

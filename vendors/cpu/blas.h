@@ -1,4 +1,5 @@
-// The operator `matmul` by a BLAS that is found when the port starts.
+// The operator `matmul` by the libraries that are found when the port starts: f64 by a CBLAS, f32
+// by oneDNN where that is the faster one and installed, else by the CBLAS.
 //
 //   inputs   A (M × K), B (K × N), or with a leading batch dimension each
 //   outputs  C (M × N)
@@ -14,9 +15,11 @@
 
 #include "kit.h"
 
-// Opens the library: of the given path, or one of the usual names. `threads` serve a product.
-// False, with a line to the log for a path that was given, when there is none.
-bool cpu_blas_start(const char *path, uint32_t threads);
+// Opens what serves products; false when there is nothing. `threads` share one.
+//   only   path of the one library to open, or none; NULL: the installed ones
+//   found  path of an installed CBLAS that the system's loader does not know, or NULL
+// A path that does not serve is told by a line to the log.
+bool cpu_blas_start(const char *only, const char *found, uint32_t threads);
 
 int32_t cpu_blas_info(kit_device *device, uint32_t index, hal_operator_info *out_info);
 int32_t cpu_blas_supports(kit_device *device, const hal_operator_desc *desc,

@@ -6,9 +6,9 @@
 //   isa=NAME   HAL_CPU_ISA=NAME   plain, avx2, avx512, amx: kernels of tile operations; default:
 //   the
 //                                 best of this processor; none: the kit's interpreter alone
-//   blas=PATH  HAL_CPU_BLAS=PATH  library of the operator matmul; none: no operator; default: what
-//                                 the host found (library.blas=PATH), else an installed OpenBLAS or
-//                                 oneDNN
+//   blas=PATH  HAL_CPU_BLAS=PATH  library of the operator matmul; none: no operator; default: the
+//                                 installed ones, oneDNN and OpenBLAS (of the system, or what the
+//                                 host found: library.blas=PATH)
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -173,12 +173,10 @@ static int32_t start(void) {
   static const vil_hooks hooks = {
       .tile = cpu_tile, .takes_pitch = 1, .takes_turned = 1, .chain = cpu_chain_hook};
   kit_host_hooks(strcmp(cpu_tiles_name(), "none") == 0 ? NULL : &hooks);
-  char path[1024];
-  const char *library = kit_option("blas", "HAL_CPU_BLAS", path, sizeof(path));
-  if (library == NULL) {
-    library = kit_option("library.blas", NULL, path, sizeof(path));
-  }
-  machine.has_blas = cpu_blas_start(library, threads);
+  char path[1024], installed[1024];
+  const char *only = kit_option("blas", "HAL_CPU_BLAS", path, sizeof(path));
+  const char *found = kit_option("library.blas", NULL, installed, sizeof(installed));
+  machine.has_blas = cpu_blas_start(only, found, threads);
   write_overlay();
   return HAL_OK;
 }
