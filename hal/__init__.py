@@ -76,7 +76,11 @@ def __getattr__(name: str) -> object:
     elif name in _OPERATORS:
         value = importlib.import_module("hal.dsl").OPERATORS[name]
     else:
-        raise AttributeError(f"module 'hal' has no attribute '{name}'")
+        import difflib
+
+        near = difflib.get_close_matches(name, sorted({*__all__, *_OPERATORS}), n=1)
+        hint = f"; did you mean hal.{near[0]}?" if near and not name.startswith("_") else ""
+        raise AttributeError(f"module 'hal' has no attribute '{name}'{hint}")
     globals()[name] = value
     return value
 

@@ -224,11 +224,11 @@ def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
     import difflib
 
     names = sorted({found.name for found in all_candidates()})
-    near = difflib.get_close_matches(wish.port, names, n=1)
+    near = difflib.get_close_matches(wish.port, names, n=1, cutoff=0.7)
     here = next_step_here(wish)
-    hint = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names) or 'none'}"
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
     return PortLoadError(
-        f"there is no port '{wish.port}'; {hint}",
+        f"there is no port '{wish.port}'{hint}; there are {', '.join(names) or 'none'}",
         call="hal.load_port",
         next_step=here or "Install its package, or give the path of its .so file.",
     )

@@ -138,15 +138,29 @@ def kernel(body: Body | None = None, *, name: str = "") -> Function | Callable[[
     return Function(body, body.__name__)
 
 
-def operator(*, name: str = "", domain: str) -> Callable[[Body], Function]:
+def operator(
+    body: None = None, /, *, name: str = "", domain: str = ""
+) -> Callable[[Body], Function]:
     """As `kernel`, and adds it to the operator library: `@hal.operator(domain="activation")`.
 
     Raises:
-        UsageError: the library has an operator of that name.
+        UsageError: the library has an operator of that name, or the name is no name of Python.
     """
+    if body is not None or not domain:
+        raise UsageError(
+            "an operator needs the domain in which it is listed",
+            call="hal.operator",
+            next_step='Write @hal.operator(domain="activation") above the function.',
+        )
 
     def add(body: Body) -> Function:
         function = Function(body, name or body.__name__, domain)
+        if name and not name.isidentifier():
+            raise UsageError(
+                f"{name!r} cannot name an operator",
+                call="hal.operator",
+                next_step="Give a name of Python: letters, digits and underscores.",
+            )
         if function.name in OPERATORS:
             raise UsageError(
                 f"there is an operator '{function.name}' of the domain "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from hal import dtypes
 from hal.dsl.dim import Length, Notes, value
@@ -133,6 +133,17 @@ class Group:
     outputs: list[Tensor] = field(default_factory=list)
 
 
+def _unknown(call: str, next_step: str) -> Callable[[Tensor], NoReturn]:
+    """A conversion to Python that needs an element."""
+
+    def convert(self: Tensor) -> NoReturn:
+        raise refuse(
+            call, "the elements of a tensor are not known while the kernel is traced", next_step
+        )
+
+    return convert
+
+
 class Tensor:
     """An array of the traced computation: `shape` (lengths), `dtype`, NumPy's operators.
 
@@ -198,14 +209,23 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<Tensor {self.dtype}{[value(length) for length in self.shape]}>"
 
-    def __bool__(self) -> bool:
+    __bool__ = _unknown(
+        "bool",
+        "Use hal.where for a choice by element, and shapes or keywords for a choice by Python.",
+    )
+    __iter__ = _unknown(
+        "iter", "Use hal.sum and its like over an axis, or x[i] for i in range(x.shape[0])."
+    )
+    __float__ = _unknown("float", "Use hal's functions, as hal.sqrt, in place of Python's.")
+    __int__ = __index__ = _unknown("int", "Use hal.astype, and hal.take for elements by a tensor.")
+
+    def __setitem__(self, key: object, item: object) -> NoReturn:
         raise refuse(
-            "bool",
-            "the elements of a tensor are not known while the kernel is traced",
-            "Use hal.where for a choice by element, and shapes or keywords for a choice by Python.",
+            "setitem",
+            "a tensor is a value and keeps its elements",
+            "Make another: hal.where for some elements, hal.concat for parts.",
         )
 
-    __float__ = __int__ = __index__ = __iter__ = __bool__
     __hash__ = object.__hash__
 
     __add__, __radd__ = _method("add"), _swapped("add")

@@ -12,7 +12,7 @@ from typing import Any
 from hal import dtypes
 from hal.dsl.build import kernel_of
 from hal.dsl.dim import Dim, Length, Note, expr_of
-from hal.dsl.tensor import Scope, Tensor
+from hal.dsl.tensor import Place, Scope, Tensor
 from hal.dtypes import DType
 from hal.errors import UsageError
 from hal.ir.analysis import value_of
@@ -21,6 +21,9 @@ from hal.ir.nodes import Expr, Kernel
 __all__ = ["Spec", "Trace", "is_tracing", "leaves", "spec", "trace"]
 
 _STATE = threading.local()
+NO_UFUNC = "__array_ufunc__"
+"""What NumPy's refusal of a tensor names."""
+
 RESERVED = re.compile(r"^(out\d*|[tirn]\d+)$")
 
 
@@ -210,6 +213,20 @@ def trace(
     return new
 
 
+def _of_numpy(error: TypeError) -> UsageError:
+    """What NumPy says of a tensor, with the line that called it and the way out."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    assert step is not None
+    place = Place(step.tb_frame.f_code.co_filename, step.tb_lineno)
+    return UsageError(
+        f"a function of NumPy takes no tensor of a kernel ({place})",
+        call="numpy",
+        next_step="Use hal's of the same name, as hal.exp for numpy.exp.",
+    )
+
+
 class _Tracer:
     """One run of a function on tensors."""
 
@@ -229,6 +246,10 @@ class _Tracer:
         _STATE.depth = getattr(_STATE, "depth", 0) + 1
         try:
             result = self.body(*positional, **named)
+        except TypeError as error:
+            if NO_UFUNC not in str(error):
+                raise
+            raise _of_numpy(error) from error
         finally:
             _STATE.depth -= 1
         outputs = result if isinstance(result, tuple | list) else (result,)

@@ -134,6 +134,10 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (lambda x: 3, ((4, 6),), "returns int; a tensor or a tuple of them is needed"),
     (lambda x: hal.topk(x, 7), ((4, 6),), "k is 7; the axis has 6"),
     (lambda x: x.T, ((4, 6, 2),), "T is for two axes; this has 3"),
+    (lambda x: np.exp(x), ((4, 6),), "numpy: a function of NumPy takes no tensor"),
+    (lambda x: sum(x), ((4, 6),), "iter: the elements of a tensor are not known"),
+    (lambda x: float(x), ((4, 6),), "float: the elements of a tensor are not known"),
+    (lambda x: x.__setitem__(0, 1.0), ((4, 6),), "setitem: a tensor is a value"),
     (lambda x, y: x, ((4, 6),), "missing a required argument: 'y'"),
 ]
 
@@ -150,6 +154,18 @@ def test_mistakes_are_told_with_the_line(body: Any, shapes: Any, problem: str) -
 def test_two_operators_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="there is an operator 'softmax' of the domain"):
         hal.operator(domain="mine")(hal.softmax.body)
+
+
+def test_an_operator_without_a_domain_or_a_name_of_python_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"needs the domain .*hal.operator\(domain="):
+        hal.operator(lambda x: x)  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="'two words' cannot name an operator"):
+        hal.operator(name="two words", domain="mine")(lambda x: x)
+
+
+def test_a_name_that_hal_lacks_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'sofmax'; did you mean hal.softmax\?"):
+        hal.sofmax  # noqa: B018
 
 
 @pytest.mark.parametrize("body", [lambda x: x + 1.0, hal.kernel(name="ß_2")(lambda x: x).body])
