@@ -1,4 +1,4 @@
-"""Figures of a CUDA device: launch latency, copy bandwidth, products generated and by cuBLAS.
+"""Figures of CUDA devices: launch latency, copy bandwidth, products, sums over all devices.
 
 `python bench/device_cuda.py [--json FILE] [--quick]`; `bench/device_cuda.sh` runs it after
 certification. Times are the host's, over enough work that waiting for it counts little; each
@@ -115,6 +115,31 @@ def products(device: hal.Device, sizes: list[int]) -> list[Row]:
     return rows
 
 
+def sums(elements: int) -> list[Row]:
+    """Bytes that one device's array has, summed over all devices, per second."""
+    port = hal.load_port("cuda")
+    if port.device_count < 2:
+        print("all_reduce is left out: there is one device")
+        return []
+    devices = [port.device(index) for index in range(port.device_count)]
+    ranks = hal.collective.join(devices)
+    streams = [device.stream() for device in devices]
+    arrays = [device.array(np.ones(elements, np.float32)) for device in devices]
+
+    def run() -> None:
+        with hal.collective.group():
+            for rank, stream, array in zip(ranks, streams, arrays, strict=True):
+                rank.all_reduce(stream, array, array)
+        for stream in streams:
+            stream.synchronize()
+
+    run()
+    for array in arrays:
+        assert array.numpy()[-1] == len(devices), "all_reduce gives a wrong sum"
+    by = "NCCL" if devices[0].hcd.get("features.collective") else "the loader"
+    return [(f"all_reduce, {len(devices)}, by {by}", 4 * elements / best(run) / 1e9, "GB/s")]
+
+
 def main() -> None:
     """Measures, prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -125,6 +150,7 @@ def main() -> None:
     rows = launches(device, 20 if words.quick else 2000)
     rows += copies(device, 1 << (20 if words.quick else 28))
     rows += products(device, [64] if words.quick else [1024, 4096])
+    rows += sums(1 << (10 if words.quick else 26))
     for name, value, unit in rows:
         print(f"{name:28} {value:14,.2f} {unit}")
     if words.json:

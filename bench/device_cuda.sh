@@ -25,13 +25,13 @@ if ! python3 -c 'import hal, sys; sys.exit(0)' 2>/dev/null; then
   ./start build >"$out/build.log" 2>&1 || { tail -20 "$out/build.log"; exit 1; }
   export PATH=$PWD/.venv/bin:$PATH
 fi
-# NVRTC and cuBLAS of the wheels, where the machine has no toolkit.
-for library in nvrtc cublas; do
+# NVRTC, cuBLAS and NCCL of the wheels, where the machine has no toolkit.
+for library in nvrtc cublas nccl; do
   name=HAL_CUDA_${library^^}
   found=$(python3 - "$library" <<'PY'
 import glob, site, sys
 places = [*site.getsitepackages(), site.getusersitepackages()]
-found = [f for p in places for f in glob.glob(f"{p}/nvidia/*/lib/lib{sys.argv[1]}.so.1[123]*")]
+found = [f for p in places for f in glob.glob(f"{p}/nvidia/*/lib/lib{sys.argv[1]}.so.[12]*")]
 print(sorted(found)[-1] if found else "")
 PY
 )

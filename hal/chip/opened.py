@@ -234,8 +234,14 @@ class Chip:
             port=facts,
             hcd=hcd,
             memory=self.stats(),
-            capabilities={f.call: port.capability(f.call) for f in FUNCTIONS},
+            capabilities={f.call: self._offer(f.call) for f in FUNCTIONS},
         )
+
+    def _offer(self, call: str) -> str:
+        """How a function is offered; collectives without their library are the loader's."""
+        state = self.port.capability(call)
+        is_absent = call.startswith("collective.") and not self.hcd.get("features.collective")
+        return "emulated" if is_absent and state == "native" else state
 
     def peer(self, other: Chip, key: str) -> int:
         """How this device reaches another one's memory: access, bandwidth (B/s) or latency (ns)."""

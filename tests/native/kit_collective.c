@@ -6,6 +6,7 @@
 #include "kit_fixture.h"
 
 enum { DEVICES = 3, COMMANDS = 64, COUNT = 5, WORLD = 4 };
+static const uint64_t LONG_NS = UINT64_C(60000000000);
 
 // ---- The driver ----
 
@@ -353,13 +354,13 @@ static int32_t value(uint32_t number) {
   int32_t numbers[COUNT];
   EQUAL(copy_to_host(members[number].stream, members[number].memory, 0, numbers, sizeof(numbers)),
         HAL_OK);
-  EQUAL(kit_stream_synchronize(members[number].stream, SECOND), HAL_OK);
+  EQUAL(kit_stream_synchronize(members[number].stream, LONG_NS), HAL_OK);
   return numbers[0];
 }
 
 // The mark of an operation that stood on the queue before the collective would be done at once.
 static void an_operation_ends_with_its_collective(void) {
-  come(3, SECOND);
+  come(3, LONG_NS);
   begin();
   EQUAL(sum(0), HAL_OK);
   EQUAL(sum(1), HAL_OK);
@@ -371,14 +372,14 @@ static void an_operation_ends_with_its_collective(void) {
   }
   EQUAL(sum(2), HAL_OK);
   for (uint32_t i = 0; i < 3; ++i) {
-    EQUAL(kit_stream_synchronize(members[i].stream, SECOND), HAL_OK);
+    EQUAL(kit_stream_synchronize(members[i].stream, LONG_NS), HAL_OK);
     EQUAL(value(i), 600);
   }
   go(3);
 }
 
 static void a_group_starts_when_its_last_stream_has_come(void) {
-  come(2, SECOND);
+  come(2, LONG_NS);
   hal_event gate = 0;
   EQUAL(kit_event_create(devices[1], HAL_EVENT_FLAG_HOST, &gate), HAL_OK);
   EQUAL(kit_stream_wait_event(members[1].stream, gate), HAL_OK);
@@ -392,7 +393,7 @@ static void a_group_starts_when_its_last_stream_has_come(void) {
   EQUAL(kit_stream_query(members[0].stream), HAL_NOT_READY);
   EQUAL(groups, before);
   EQUAL(kit_event_signal(gate, HAL_OK), HAL_OK);
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_OK);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_OK);
   EQUAL(groups, before + 1);
   EQUAL(value(1), 600);
   EQUAL(kit_event_destroy(gate), HAL_OK);
@@ -400,7 +401,7 @@ static void a_group_starts_when_its_last_stream_has_come(void) {
 }
 
 static void a_failed_stream_fails_the_others_of_its_group(void) {
-  come(2, SECOND);
+  come(2, LONG_NS);
   hal_event gate = 0;
   EQUAL(kit_event_create(devices[1], HAL_EVENT_FLAG_HOST, &gate), HAL_OK);
   EQUAL(kit_stream_wait_event(members[1].stream, gate), HAL_OK);
@@ -409,19 +410,19 @@ static void a_failed_stream_fails_the_others_of_its_group(void) {
   EQUAL(sum(1), HAL_OK);
   EQUAL(kit_collective_group_end(), HAL_OK);
   EQUAL(kit_event_signal(gate, HAL_ERROR_EXECUTION_FAILED), HAL_OK);
-  EQUAL(kit_stream_synchronize(members[1].stream, SECOND), HAL_ERROR_EXECUTION_FAILED);
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_ERROR_PEER_FAILED);
+  EQUAL(kit_stream_synchronize(members[1].stream, LONG_NS), HAL_ERROR_EXECUTION_FAILED);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_PEER_FAILED);
   EQUAL(kit_event_destroy(gate), HAL_OK);
   go(2);
 }
 
 static void a_failure_of_the_library_fails_the_operation(void) {
-  come(2, SECOND);
+  come(2, LONG_NS);
   EQUAL(sum(0), HAL_OK);
   EQUAL(kit_stream_query(members[0].stream), HAL_NOT_READY);
   ranks[0].failure = HAL_ERROR_PEER_FAILED;
   int before = stops;
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_ERROR_PEER_FAILED);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_PEER_FAILED);
   CONTAINS(last_error().text, "a wire is cut");
   EQUAL(stops, before + 1);
   int32_t status = HAL_OK;
@@ -429,15 +430,15 @@ static void a_failure_of_the_library_fails_the_operation(void) {
   EQUAL(status, HAL_ERROR_PEER_FAILED);
   EQUAL(sum(1), HAL_ERROR_PEER_FAILED);
   CONTAINS(last_error().text, "failed before: a wire is cut");
-  EQUAL(kit_stream_synchronize(members[1].stream, SECOND), HAL_OK);  // The refused call is not in.
+  EQUAL(kit_stream_synchronize(members[1].stream, LONG_NS), HAL_OK);  // The refused call is not in.
   go(2);
 }
 
 static void a_library_that_takes_no_part_fails_the_stream(void) {
-  come(1, SECOND);
+  come(1, LONG_NS);
   refuses_shares = true;
   EQUAL(sum(0), HAL_OK);
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_ERROR_EXECUTION_FAILED);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_EXECUTION_FAILED);
   CONTAINS(last_error().text, "no part is taken");
   refuses_shares = false;
   go(1);
@@ -446,7 +447,7 @@ static void a_library_that_takes_no_part_fails_the_stream(void) {
 static void a_rank_that_stays_away_times_out(void) {
   come(2, 1000000);
   EQUAL(sum(0), HAL_OK);
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_ERROR_TIMEOUT);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_TIMEOUT);
   CONTAINS(last_error().text, "rank 0 waited 1000000 ns");
   go(2);
   EQUAL(kit_collective_unique_id(&id), HAL_OK);
@@ -457,10 +458,10 @@ static void a_rank_that_stays_away_times_out(void) {
 }
 
 static void an_abort_ends_ranks_that_wait(void) {
-  come(3, SECOND);
+  come(3, LONG_NS);
   EQUAL(sum(0), HAL_OK);
   EQUAL(kit_collective_abort(members[2].comm), HAL_OK);
-  EQUAL(kit_stream_synchronize(members[0].stream, SECOND), HAL_ERROR_PEER_FAILED);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_PEER_FAILED);
   CONTAINS(last_error().text, "aborted");
   EQUAL(sum(1), HAL_ERROR_PEER_FAILED);
   go(3);
@@ -471,7 +472,7 @@ static void two_ranks_of_one_device_are_not_the_librarys(void) {
   hal_comm comms[2] = {0, 0};
   begin();
   for (uint32_t i = 0; i < 2; ++i) {
-    hal_comm_desc desc = desc_of(i, 2, SECOND);
+    hal_comm_desc desc = desc_of(i, 2, LONG_NS);
     EQUAL(kit_collective_comm_create(devices[0], &desc, &comms[i]), HAL_OK);
   }
   EQUAL(kit_collective_group_end(), HAL_ERROR_UNSUPPORTED);
@@ -480,7 +481,7 @@ static void two_ranks_of_one_device_are_not_the_librarys(void) {
 }
 
 static void wrong_parts_are_refused(void) {
-  come(2, SECOND);
+  come(2, LONG_NS);
   hal_memory_ref all = {members[0].memory, 0, COUNT * 4};
   hal_collective_desc desc = {
       .size = sizeof(desc), .dtype = HAL_DTYPE_I32, .count = COUNT, .source = all, .target = all};
@@ -500,7 +501,7 @@ static void wrong_parts_are_refused(void) {
 
 static void without_the_library_all_is_the_loaders(void) {
   is_absent = true;
-  hal_comm_desc desc = desc_of(0, 1, SECOND);
+  hal_comm_desc desc = desc_of(0, 1, LONG_NS);
   hal_comm comm = 0;
   EQUAL(kit_collective_unique_id(&id), HAL_ERROR_UNSUPPORTED);
   EQUAL(kit_collective_comm_create(devices[0], &desc, &comm), HAL_ERROR_UNSUPPORTED);
@@ -524,8 +525,8 @@ int main(void) {
   wrong_parts_are_refused();
   without_the_library_all_is_the_loaders();
   int handles = rank_count;
-  for (int i = 0; i < DEVICES; ++i) EQUAL(kit_device_close(devices[i], SECOND), HAL_OK);
-  EQUAL(kit_port_shutdown(SECOND), HAL_OK);
+  for (int i = 0; i < DEVICES; ++i) EQUAL(kit_device_close(devices[i], LONG_NS), HAL_OK);
+  EQUAL(kit_port_shutdown(LONG_NS), HAL_OK);
   TRUE(handles != 0 && leaves != 0);
   EQUAL(leaves, drops);  // Who left was freed; who failed was stopped.
   return 0;

@@ -1,8 +1,9 @@
 // The operator matmul by cuBLAS, where there is one.
-#include "cuda.h"
-#include "kit_matmul.h"
 
 // ---- Optional ----
+
+#include "cuda.h"
+#include "kit_matmul.h"
 
 enum { PLAIN, TRANSPOSED };                             // cublasOperation_t.
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };  // cudaDataType_t.

@@ -62,7 +62,7 @@ typedef struct cuda_chip {
 } cuda_chip;
 
 // ---- devices.c ----
-extern char cuda_runtime[96];  // Versions of driver and compiler.
+extern char cuda_runtime[128];  // Versions of driver, compiler and NCCL.
 int32_t cuda_start(void);
 int32_t cuda_describe(void *chip, kit_device_facts *facts);
 void cuda_drop(void *chip);
@@ -85,5 +85,9 @@ int32_t cuda_blas_supports(kit_device *device, const hal_operator_desc *desc,
                            uint64_t *out_workspace_bytes);
 int32_t cuda_blas_run(kit_queue *queue, const kit_operator *use);
 void cuda_blas_stop(kit_queue *queue);
+
+// nccl.c
+int cuda_nccl_start(void);  // Its version, 22703 for 2.27.3; 0: there is none.
+extern const kit_collectives cuda_collectives;
 
 #endif  // CUDA_CUDA_H_

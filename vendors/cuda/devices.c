@@ -7,8 +7,7 @@
 enum { MAJOR = 75, MINOR = 76, NEAR_MAX = 97 };  // CUdevice_attribute.
 
 struct cuda_functions cu;
-char cuda_runtime[96];
-static int has_library;
+char cuda_runtime[128];
 
 static const char *name_of(int32_t result) {
   const char *name = NULL;
@@ -74,17 +73,35 @@ static int32_t open_driver(void) {
   return kit_library_open(&library);
 }
 
+// ---- Optional ----
+
+static int has_library, nccl_version;
+
+// The libraries that may be missing, and the versions of all.
+static void start_more(void) {
+  int version = 0;
+  char collectives[48] = "collectives through the host";
+  has_library = cuda_blas_start();
+  nccl_version = cuda_nccl_start();
+  if (nccl_version != 0) {
+    snprintf(collectives, sizeof(collectives), "NCCL %d.%d.%d", nccl_version / 10000,
+             nccl_version % 10000 / 100, nccl_version % 100);
+  }
+  cu.DriverGetVersion(&version);
+  snprintf(cuda_runtime, sizeof(cuda_runtime), "CUDA driver %d.%d, %s, %s", version / 1000,
+           version % 1000 / 10, cuda_compiler, collectives);
+}
+
+// ---- Tier 1 ----
+
 int32_t cuda_start(void) {
-  int found = 0, version = 0;
+  int found = 0;
   int32_t status;
   if ((status = open_driver()) != HAL_OK || (status = cuda_compiler_start()) != HAL_OK ||
       (status = CU(Init, 0)) != HAL_OK || (status = CU(DeviceGetCount, &found)) != HAL_OK) {
     return status;
   }
-  cu.DriverGetVersion(&version);
-  snprintf(cuda_runtime, sizeof(cuda_runtime), "CUDA driver %d.%d, %s", version / 1000,
-           version % 1000 / 10, cuda_compiler);
-  has_library = cuda_blas_start();
+  start_more();
   for (int i = 0; i < found; ++i) {
     take(i);
   }
@@ -113,6 +130,7 @@ static void describe_more(const cuda_chip *chip, kit_device_facts *facts) {
       number_of(chip, MEMORY_CLOCK_KHZ) * 2000 * (number_of(chip, MEMORY_BUS_BITS) / 8));
   kit_facts_text(facts, "features.ecc", number_of(chip, ECC) ? "true" : "false");
   kit_facts_text(facts, "features.library", has_library ? "true" : "false");
+  kit_facts_text(facts, "features.collective", nccl_version != 0 ? "true" : "false");
 }
 
 // ---- Tier 1 ----

@@ -6,6 +6,7 @@
 //   nvrtc=PATH    HAL_CUDA_NVRTC=PATH   the compiler; default: libnvrtc.so.13, .12, .11.2
 //   cublas=PATH   HAL_CUDA_CUBLAS=PATH  the operator matmul; default: libcublas.so.13, .12, .11; a
 //                                       path that is no library leaves it out
+//   nccl=PATH     HAL_CUDA_NCCL=PATH    collectives; default: libnccl.so.2; likewise
 #include <string.h>
 
 #include "cuda.h"
@@ -156,6 +157,7 @@ static const kit_driver driver = {.enter = cuda_enter,
                                   .launch = launch,
                                   .copy_peer = copy_peer,
                                   .operate = cuda_blas_run,
+                                  .collectives = &cuda_collectives,
                                   .mark = mark,
                                   .ask = ask,
                                   .drop = drop,
@@ -181,4 +183,4 @@ KIT_ENTRY(port, .name = "cuda", .vendor = "hal", .version = "1.0.0", .build_id =
                                      .native_handle = kit_memory_native_handle),
           .transfer = KIT_TRANSFER_TABLE(.copy_peer = kit_transfer_copy_peer),
           .stream = KIT_STREAM_TABLE(.host_call = kit_stream_host_call, .wrap = kit_stream_wrap),
-          .operators = KIT_OPERATOR_TABLE());
+          .operators = KIT_OPERATOR_TABLE(), .collective = KIT_COLLECTIVE_TABLE());

@@ -150,9 +150,18 @@ static void sweep(bool all) {
   }
 }
 
+static bool leave(const kit_comm *comm) {
+  bool leaves = kit_driver_enter(comm->found) == HAL_OK;
+  if (leaves) {
+    leaves = kit_the_collectives()->leave(comm->native) >= 0;
+    kit_driver_leave();
+  }
+  return leaves;
+}
+
 static void begin_to_leave(kit_comm *comm) {
   leaving *one = comm->circle->status == HAL_OK ? malloc(sizeof(*one)) : NULL;
-  if (one != NULL && kit_the_collectives()->leave(comm->native) >= 0) {
+  if (one != NULL && leave(comm)) {
     *one = (leaving){leavers, comm->found, comm->native, kit_deadline(comm->timeout_ns)};
     leavers = one;
     comm->native = NULL;
@@ -222,33 +231,47 @@ int32_t kit_comm_create(kit_device *device, const hal_comm_desc *desc, kit_comm 
   return HAL_OK;
 }
 
-static int32_t start_all(kit_comm **comms, const hal_comm_desc *descs, uint32_t count) {
-  const kit_collectives *library = kit_the_collectives();
-  int32_t status = library->group_begin();
-  if (status < 0) {
-    return status;
+// A library may put the context back that it found: there is one.
+int32_t kit_comms_group_begin(const kit_comm *first) {
+  int32_t status = kit_driver_enter(first->found);
+  if (status == HAL_OK && (status = kit_the_collectives()->group_begin()) < 0) {
+    kit_driver_leave();
   }
-  for (uint32_t i = 0; i < count && status >= 0; ++i) {
-    status = kit_driver_enter(comms[i]->found);
-    if (status == HAL_OK) {
-      status = library->join(&descs[i], &comms[i]->native);
-      kit_driver_leave();
-    }
-  }
+  return status;
+}
+
+int32_t kit_comms_group_end(int32_t status) {
   hal_error saved;
   kit_error_save(&saved);
-  int32_t ended = library->group_end();
+  int32_t ended = kit_the_collectives()->group_end();
+  kit_driver_leave();
   if (status < 0) {
     kit_error_restore(&saved);
   }
   return status < 0 ? status : ended;
 }
 
-// HAL_OK: all have joined; NOT_READY, or why not.
+static int32_t start_all(kit_comm **comms, const hal_comm_desc *descs, uint32_t count) {
+  int32_t status = kit_comms_group_begin(comms[0]);
+  if (status < 0) {
+    return status;
+  }
+  for (uint32_t i = 0; i < count && status >= 0; ++i) {
+    status = kit_driver_enter(comms[i]->found);
+    if (status == HAL_OK) {
+      status = kit_the_collectives()->join(&descs[i], &comms[i]->native);
+      kit_driver_leave();
+    }
+  }
+  return kit_comms_group_end(status);
+}
+
+// HAL_OK: all have joined, also when another rank has failed since; NOT_READY, or why not.
 static int32_t ask_all(kit_comm **comms, uint32_t count) {
   int32_t status = HAL_OK;
   for (uint32_t i = 0; i < count && status >= 0; ++i) {
-    int32_t one = comms[i]->circle->has_twins ? refuse_twins() : kit_comm_watch(comms[i]);
+    int32_t one = comms[i]->circle->has_twins ? refuse_twins()
+                                              : kit_the_collectives()->state(comms[i]->native);
     status = one == HAL_OK ? status : one;
   }
   return status;

@@ -52,6 +52,10 @@ int32_t kit_comm_create(kit_device *device, const hal_comm_desc *desc, kit_comm 
 // Joins ranks of this thread, all or none; with none their handles are dead.
 int32_t kit_comms_join(kit_comm **comms, const hal_comm_desc *descs, uint32_t count);
 int32_t kit_comm_status(kit_comm *comm);  // HAL_OK, or the first failure, told.
+// With the lock: a group of the library, within the device of its first rank. End gives `status`,
+// what came of the calls in it, or its own.
+int32_t kit_comms_group_begin(const kit_comm *first);
+int32_t kit_comms_group_end(int32_t status);
 // With the lock: makes a failure the first one of all ranks here; asks for the library's own, and
 // stops the rank's work after any.
 void kit_comm_fail(kit_comm *comm, int32_t status, const char *text);

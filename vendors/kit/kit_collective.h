@@ -34,7 +34,8 @@ typedef struct kit_share {
   void *target;
 } kit_share;
 
-// All are called by one thread at a time, `join` and `share` within the rank's device.
+// All are called by one thread at a time; `join`, `share`, `leave` and `drop` within the rank's
+// device, groups within that of their first rank.
 struct kit_collectives {
   int32_t (*check)(void);                 // UNSUPPORTED, with the reason, when there is no library.
   int32_t (*can_reduce)(uint32_t dtype);  // UNSUPPORTED, with the reason, for other types.

@@ -53,8 +53,7 @@ static int32_t fail(kit_meeting *meeting, int32_t status, const char *text) {
 }
 
 static int32_t start(kit_meeting *meeting) {
-  const kit_collectives *library = kit_the_collectives();
-  int32_t status = library->group_begin();
+  int32_t status = kit_comms_group_begin(meeting->parts[0].comm);
   if (status < 0) {
     return status;
   }
@@ -63,17 +62,11 @@ static int32_t start(kit_meeting *meeting) {
     part->deadline_ns = kit_deadline(part->comm->timeout_ns);
     status = kit_driver_enter(part->comm->found);
     if (status == HAL_OK) {
-      status = library->share(part->comm->native, part->queue, &part->share);
+      status = kit_the_collectives()->share(part->comm->native, part->queue, &part->share);
       kit_driver_leave();
     }
   }
-  hal_error saved;
-  kit_error_save(&saved);
-  int32_t ended = library->group_end();
-  if (status < 0) {
-    kit_error_restore(&saved);
-  }
-  return status < 0 ? status : ended;
+  return kit_comms_group_end(status);
 }
 
 static bool is_late(const kit_part *part) {

@@ -15,6 +15,7 @@ LIBRARIES = {
     "libcuda.so.1": "driver.c",
     "libnvrtc.so.13": "nvrtc.c",
     "libcublas.so.13": "cublas.c",
+    "libnccl.so.2": "nccl.c",
 }
 
 

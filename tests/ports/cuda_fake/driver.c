@@ -369,9 +369,21 @@ FAKE_API int cuStreamSynchronize(stream *queue) {
   return __atomic_load_n(&lost, __ATOMIC_ACQUIRE);
 }
 
+int fake_device(void) {
+  return depth == 0 ? -1 : stack[depth - 1]->device;
+}
+
+int fake_stream_device(const void *handle) {
+  return ((const stream *)handle)->device;
+}
+
 int fake_enqueue(void *handle, fake_work function, const void *data, size_t bytes) {
+  if (handle == NULL || fake_stream_device(handle) != fake_device()) return INVALID_HANDLE;
+  return fake_enqueue_there(handle, function, data, bytes);
+}
+
+int fake_enqueue_there(void *handle, fake_work function, const void *data, size_t bytes) {
   stream *queue = handle;
-  if (queue == NULL || queue->device != stack[depth - 1]->device) return INVALID_HANDLE;
   task *made = malloc(sizeof(*made) + bytes);
   made->next = NULL;
   made->function = function;

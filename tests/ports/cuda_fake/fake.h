@@ -8,6 +8,8 @@
 //   FAKE_CUDA_NEAR=BYTES            shared memory that a block may have; default 232448
 //   FAKE_CUDA_FAIL=NAME:CODE[:N]    the Nth and each further call of NAME answers CODE; NAME may be
 //                                   "kernel": then kernels end with CODE and the device is lost
+//                                   "ncclKernel": then a collective's communicator has the error
+//                                   CODE, and the collective runs until it is aborted
 //   FAKE_CUDA_CACHE=FOLDER          where compiled kernels are kept
 #ifndef TESTS_PORTS_CUDA_FAKE_FAKE_H_
 #define TESTS_PORTS_CUDA_FAKE_FAKE_H_
@@ -24,6 +26,12 @@
 // loses the device.
 typedef int (*fake_work)(void *data);
 FAKE_API int fake_enqueue(void *stream, fake_work function, const void *data, size_t bytes);
+
+// The device of this thread's context, -1 without one; that of a stream.
+FAKE_API int fake_device(void);
+FAKE_API int fake_stream_device(const void *stream);
+// As fake_enqueue, within the stream's own device.
+FAKE_API int fake_enqueue_there(void *stream, fake_work function, const void *data, size_t bytes);
 
 // The host's address of `bytes` device bytes; NULL when they lie in no allocation.
 FAKE_API void *fake_host(uint64_t address, size_t bytes);
