@@ -11,6 +11,7 @@ from hal.cli.port_build import build
 from hal.cli.port_check import check
 from hal.cli.port_pack import pack
 from hal.cli.port_size import size
+from hal.cli.port_update import update
 from hal.portkit.kinds import KINDS
 
 
@@ -19,7 +20,7 @@ def command() -> None:
     """Make a port: start it, bind its runtime, build it, check it, measure it, pack it."""
 
 
-for _subcommand in (bind, build, check, pack, size):
+for _subcommand in (bind, build, check, pack, size, update):
     command.add_command(_subcommand)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hal import _paths
 from hal.errors import UsageError
 from hal.portkit.kinds import KINDS
+from hal.portkit.update import keep_origin, render
 
 __all__ = ["start_port"]
 
@@ -50,11 +50,8 @@ def start_port(
         raise _refusal(
             f"{folder} cannot be made: {error.strerror}", "Name a folder of yours with --into."
         ) from None
-    import copier
-
-    answers = {"name": name, "kind": kind, "vendor": vendor, "raw": raw}
-    template = str(_paths.template_dir())
-    copier.run_copy(template, folder, data=answers, defaults=True, quiet=True)
+    render({"name": name, "kind": kind, "vendor": vendor, "raw": raw}, folder)
+    keep_origin(folder)
     return folder
 
 

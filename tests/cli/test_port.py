@@ -27,6 +27,7 @@ def test_it_makes_the_files_of_a_port(acme: Path) -> None:
         ".copier-answers.yml",
         ".github/workflows/port.yml",
         ".gitignore",
+        ".hal-template.yml",
         "CMakeLists.txt",
         "CMakePresets.json",
         "README.md",
