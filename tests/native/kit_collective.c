@@ -39,7 +39,7 @@ static struct {
   queue *on;
   kit_share share;
 } told[COMMANDS];
-static int told_count, group_depth, groups, drops, stops, leaves;
+static int told_count, group_depth, groups, drops, stops, leaves, finishes;
 static bool is_absent, refuses_shares;
 
 static int32_t reserve(void *device, uint64_t bytes, kit_allocation *out) {
@@ -116,6 +116,7 @@ static void run(void) {
 
 static int32_t queue_finish(kit_queue *of) {
   (void)of;
+  ++finishes;
   run();
   return HAL_OK;
 }
@@ -434,6 +435,17 @@ static void a_failure_of_the_library_fails_the_operation(void) {
   go(2);
 }
 
+// The library fails when it has been told, before the part is known to be on the queue.
+static void work_without_a_mark_has_ended_when_its_operation_fails(void) {
+  come(1, LONG_NS);
+  EQUAL(sum(0), HAL_OK);
+  ranks[0].failure = HAL_ERROR_EXECUTION_FAILED;
+  int before = finishes;
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_EXECUTION_FAILED);
+  EQUAL(finishes, before + 1);
+  go(1);
+}
+
 static void a_library_that_takes_no_part_fails_the_stream(void) {
   come(1, LONG_NS);
   refuses_shares = true;
@@ -518,6 +530,7 @@ int main(void) {
   a_group_starts_when_its_last_stream_has_come();
   a_failed_stream_fails_the_others_of_its_group();
   a_failure_of_the_library_fails_the_operation();
+  work_without_a_mark_has_ended_when_its_operation_fails();
   a_library_that_takes_no_part_fails_the_stream();
   a_rank_that_stays_away_times_out();
   an_abort_ends_ranks_that_wait();

@@ -115,28 +115,61 @@ out["then by nccl"] = told(lambda: sums(members([two, port.device(1)])))
     assert "ncclAllReduce: NCCL error 3" in text
 
 
+JOIN = """
+from hal.port.native import ffi, lib
+name = ffi.new("hal_unique_id *")
+out["id"] = lib.hal_collective_unique_id(port.native, name)
+def join(devices, rank, handle):
+    desc = ffi.new("hal_comm_desc *", {"size": ffi.sizeof("hal_comm_desc"), "rank": rank,
+                                       "rank_count": len(devices), "timeout_ns": 60 * 10 ** 9})
+    desc.id = name[0]
+    return lib.hal_collective_comm_create(port.native, devices[rank].handle, desc, handle)
+def on_threads(count, work):
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(count)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+
+
 def test_ranks_on_threads_of_one_device_are_the_loaders(fake: Path) -> None:
     found = run(
         fake,
-        """
-from hal.port.native import ffi, lib
-name, handles = ffi.new("hal_unique_id *"), [ffi.new("hal_comm *") for _ in range(3)]
+        JOIN
+        + """
 devices = [port.device(0), port.device(1), port.device(0)]
-out["id"] = lib.hal_collective_unique_id(port.native, name)
-def join(rank):
-    desc = ffi.new("hal_comm_desc *", {"size": ffi.sizeof("hal_comm_desc"), "rank_count": 3,
-                                       "rank": rank, "timeout_ns": 30 * 10 ** 9})
-    desc.id = name[0]
-    answers[rank] = lib.hal_collective_comm_create(
-        port.native, devices[rank].handle, desc, handles[rank])
-answers = [None] * 3
-threads = [threading.Thread(target=join, args=(rank,)) for rank in range(3)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
+answers, handles = [None] * 3, [ffi.new("hal_comm *") for _ in range(3)]
+def work(rank):
+    answers[rank] = join(devices, rank, handles[rank])
+on_threads(3, work)
 out["answers"], out["made"] = answers, [handle[0] != 0 for handle in handles]
 """,
     )
     assert found == {"id": 0, "answers": [0, 0, 0], "made": [True] * 3}
+
+
+def test_ranks_on_threads_add_up_turn_after_turn(fake: Path) -> None:
+    """Each rank waits in its own thread; each is moved on by whoever waits."""
+    found = run(
+        fake,
+        JOIN
+        + """
+devices, held = [port.device(rank) for rank in range(4)], [None] * 4
+def work(rank):
+    handle = ffi.new("hal_comm *")
+    if join(devices, rank, handle) != 0: return
+    one = Member(collective.Communicator(devices[rank], int(handle[0]), rank, 4))
+    values = []
+    for turn in range(20):
+        one.stream.copy(one.array, np.full(7, turn * 10 ** rank, np.int32))
+        one.sum()
+        one.stream.synchronize()
+        values.append(int(one.array.numpy()[3]))
+    held[rank] = values
+on_threads(4, work)
+out["values"] = held
+""",
+    )
+    assert found["values"] == [[1111 * turn for turn in range(20)]] * 4
 
 
 def test_a_type_that_nccl_does_not_reduce_is_told(fake: Path) -> None:

@@ -47,7 +47,7 @@ struct kit_collectives {
   int32_t (*share)(void *comm, kit_queue *queue, const kit_share *share);
   int32_t (*state)(void *comm);  // HAL_OK, NOT_READY, or the communicator's failure.
   int32_t (*leave)(void *comm);  // Begins to end it, when its work has ended; `state` tells.
-  // Frees it: after `leave`, or with `stop`: then its work ends before the call returns.
+  // Frees it: after `leave`, or with `stop`: then its work on the queues ends soon, undone.
   void (*drop)(void *comm, int stop);
 };
 

@@ -167,6 +167,14 @@ int32_t kit_part_watch(kit_part *part, int32_t asked) {
   return status;
 }
 
+// Waits for work of a part that nothing was put behind; it has been stopped.
+static void finish_queue(const kit_part *part) {
+  if (kit_driver_enter(part->comm->found) == HAL_OK) {
+    kit_the_driver()->queue_finish(part->queue);
+    kit_driver_leave();
+  }
+}
+
 void kit_part_leave(kit_part *part) {
   kit_meeting *meeting = part->meeting;
   hal_error saved;
@@ -175,6 +183,12 @@ void kit_part_leave(kit_part *part) {
   if (!part->is_on_queue) {  // Its stream failed before: the others wait in vain.
     fail(meeting, HAL_ERROR_PEER_FAILED, "the stream of a rank failed before its part");
   }
+  bool is_told = !part->is_on_queue && meeting->state != KIT_GATHERS;
+  kit_comms_unlock();
+  if (is_told) {
+    finish_queue(part);
+  }
+  kit_comms_lock();
   kit_comm *comm = part->comm;
   part->comm = NULL;
   kit_comms_unlock();
