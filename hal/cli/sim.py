@@ -13,6 +13,7 @@ from hal.cli.output_file import OUTPUT_FILE
 from hal.wording import counted
 
 if TYPE_CHECKING:
+    from hal.hcd import Hcd
     from hal.sim.chip import Chip
     from hal.sim.predict import Target
 
@@ -373,7 +374,7 @@ def sweep(
     times = []
     lines: list[tuple[str, ...]] = []
     for value in values:
-        changed = Chip.of(hcd.overlay({path: value}), allow_guesses=guess)
+        changed = Chip.of(_changed(hcd, path, value), allow_guesses=guess)
         timing = time_model(what, replace(base, chip=changed))
         times.append(timing.seconds * 1e3)
         use = ", ".join(f"{name} {share:.0%}" for name, share in timing.utilisation().items())
@@ -385,6 +386,25 @@ def sweep(
         tables.save(out, f"{path},ms,ratio\n{rows}\n")
     if plot is not None:
         plots.sweep(path, values, times, f"{what.name} on {base.chip.name}", plot)
+
+
+def _changed(hcd: Hcd, path: str, value: float) -> Hcd:
+    """The description with another value; a path that leads nowhere is told as such."""
+    from hal.errors import HcdError, UsageError
+    from hal.hcd.schema import nearest
+
+    owner = path.rpartition(".")[0]
+    try:
+        return hcd.overlay({path: value})
+    except HcdError:
+        if hcd.get(owner) is not None:
+            raise
+        hint = nearest(path, [name for name, _ in hcd.items()])
+        raise UsageError(
+            f"{hcd.name} has nothing under '{owner}'{hint}",
+            call=f"--set {path}",
+            next_step=f"'hal hcd resolve {hcd.file}' lists every path.",
+        ) from None
 
 
 def _setting(text: str) -> tuple[str, list[float]]:

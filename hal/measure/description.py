@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hal.hcd.cross import OVERLAY
 from hal.hcd.schema import leaf_at
 from hal.measure.figures import Figure
+from hal.wording import counted
 
 if TYPE_CHECKING:
     from hal.hcd import Hcd
@@ -60,7 +61,7 @@ def description(
             had = hcd.get(path)
             _put(tree, path, rounded(path, value), "new" if had is None else f"was {had}")
         conditions = (
-            f"{figure.note}. Unit: {figure.unit}; {len(spread.values)} rounds: "
+            f"{figure.note}. Unit: {figure.unit}; {counted(len(spread.values), 'round')}: "
             f"min {spread.low:.6g}, median {spread.middle:.6g}, max {spread.high:.6g}."
         )
         entries += _entry(command, date, f"measured-{number}", paths, conditions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,26 @@ def test_the_description_is_held_against_the_library(built: Path, tmp_path: Path
     assert "features.graph: the port has no graph.begin" in wrong(check(tmp_path), "description")
     target.write_text(text.replace("identity:", "identify:"), encoding="utf-8")
     assert "identify" in wrong(check(tmp_path), "description")
+
+
+@pytest.mark.parametrize(
+    ("removed", "said"),
+    [
+        (".release = release,", "the hook reserve needs release, which kit_hooks lacks"),
+        (".reserve = reserve,", "the hook release needs reserve, which kit_hooks lacks"),
+    ],
+)
+@pytest.mark.slow
+def test_half_a_pair_of_hooks_does_not_start(
+    built: Path, tmp_path: Path, removed: str, said: str
+) -> None:
+    code = (built / "port.c").read_text(encoding="utf-8")
+    assert removed in code
+    source = tmp_path / "port.c"
+    source.write_text(code.replace(removed, ""), encoding="utf-8")
+    shutil.copy(built / "acme.hcd.yaml", tmp_path)
+    words = ["cc", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", "-pthread"]
+    words += [f"-I{_paths.include_dir()}", f"-I{_paths.kit_dir()}", str(source)]
+    words += ["-o", str(tmp_path / "hal_port_acme.so"), str(_paths.lib_dir() / "libhal_kit.a")]
+    subprocess.run([*words, "-lm"], check=True)
+    assert said in wrong(check(tmp_path), "start")

@@ -220,7 +220,9 @@ def test_sweep_refuses_absurd_values_and_unknown_paths(call: Call) -> None:
     zero = call("sweep", "dlrm", "--chip", CHIP, "--set", "memory.hbm.bandwidth_bytes_per_s=0")
     typo = call("sweep", "dlrm", "--chip", CHIP, "--set", "memory.hbm.bandwith=1")
     text = call("sweep", "dlrm", "--chip", CHIP, "--set", "memory.hbm.bandwidth_bytes_per_s=big")
-    assert [code for code, _, _ in (zero, typo, text)] == [2, 2, 2]
+    none = call("sweep", "dlrm", "--chip", CHIP, "--set", "memory.hbn.bandwidth_bytes_per_s=1e12")
+    assert [code for code, _, _ in (zero, typo, text, none)] == [2, 2, 2, 2]
+    assert "has nothing under 'memory.hbn' (did you mean memory.hbm." in none[2]
     assert "memory.hbm.bandwidth_bytes_per_s" in zero[2]
 
 

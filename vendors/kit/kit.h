@@ -108,8 +108,10 @@ typedef struct kit_device_facts {
 } kit_device_facts;
 
 // What the port does. A hook that is NULL takes the kit's own way for memory that the host can
-// address. No hook is called with a lock held, and none of them may call a table-ready function.
-// Statuses are the ABI's; a failing hook explains itself with kit_fail.
+// address; hooks that undo each other's work (reserve and release, pin and unpin, the queue's) are
+// all there or all NULL, and init refuses a half. No hook is called with a lock held, and none of
+// them may call a table-ready function. Statuses are the ABI's; a failing hook explains itself with
+// kit_fail.
 typedef struct kit_hooks {
   // Starts the port: called by init after options and HCD are read. NULL: nothing to do.
   int32_t (*start)(void);

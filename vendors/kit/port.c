@@ -41,14 +41,42 @@ static int32_t read_hcd(const hal_host *host) {
     bytes = text == NULL ? 0 : strlen(text);
   }
   if (text == NULL) {
-    return kit_fail(HAL_ERROR_NOT_FOUND,
-                    "port %s needs the chip's description: hal_host.hcd_text is empty",
-                    kit_the_root()->name);
+    return kit_fail(
+        HAL_ERROR_NOT_FOUND,
+        "port %s needs the chip's description, which hal_host.hcd_text brings: none, or "
+        "more than one, *.hcd.yaml lies beside the library",
+        kit_the_root()->name);
   }
   char reason[256];
   kit_hcd *hcd = kit_hcd_parse(text, bytes, reason, sizeof(reason));
   kit_host_describes(hcd);
   return hcd == NULL ? kit_fail(HAL_ERROR_INVALID_VALUE, "%s", reason) : HAL_OK;
+}
+
+// Hooks that serve each other's results are all there, or the kit's own way serves all of them.
+static int32_t check_hooks(const kit_hooks *hooks) {
+  const int reserve = hooks->reserve != NULL, pin = hooks->pin != NULL;
+  const int submit = hooks->submit != NULL;
+  const struct {
+    const char *hook, *without;
+    int is_wrong;
+  } pairs[] = {
+      {"reserve", "release", reserve && hooks->release == NULL},
+      {"release", "reserve", !reserve && hooks->release != NULL},
+      {"pin", "unpin", pin && hooks->unpin == NULL},
+      {"unpin", "pin", !pin && hooks->unpin != NULL},
+      {"queue_open", "submit", !submit && hooks->queue_open != NULL},
+      {"submit", "queue_open", submit && hooks->queue_open == NULL},
+      {"submit", "queue_close", submit && hooks->queue_close == NULL},
+      {"submit", "poll or finished", submit && !hooks->poll && !hooks->finished},
+  };
+  for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); ++i) {
+    if (pairs[i].is_wrong) {
+      return kit_fail(HAL_ERROR_INTERNAL, "the hook %s needs %s, which kit_hooks lacks",
+                      pairs[i].hook, pairs[i].without);
+    }
+  }
+  return HAL_OK;
 }
 
 // Ends what the hook `start` has begun.
@@ -70,6 +98,9 @@ static int32_t start(const hal_host *host) {
     return status;
   }
   const kit_hooks *hooks = &kit_the_port()->hooks;
+  if ((status = check_hooks(hooks)) != HAL_OK) {
+    return status;
+  }
   if (hooks->start != NULL && (status = hooks->start()) != HAL_OK) {
     kit_chips_end_offers();
     return status;
