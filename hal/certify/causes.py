@@ -10,7 +10,7 @@ from typing import Any
 
 from hal.certify import results as outcome
 
-__all__ = ["Cause", "group", "repro_command"]
+__all__ = ["Cause", "group", "likeness", "repro_command"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def group(results: Iterable[dict[str, Any]]) -> list[Cause]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for result in results:
         if result["status"] in outcome.BAD:
-            text = _likeness(result.get("cause") or result.get("message", ""))
+            text = likeness(result.get("cause") or result.get("message", ""))
             groups.setdefault((result["status"], text), []).append(result)
     causes = []
     for (status, text), members in groups.items():
@@ -50,7 +50,7 @@ def group(results: Iterable[dict[str, Any]]) -> list[Cause]:
     return sorted(causes, key=lambda cause: (-len(cause.results), cause.text))
 
 
-def _likeness(text: str) -> str:
+def likeness(text: str) -> str:
     """Return a cause without what differs from case to case: long numbers, addresses, indices."""
     line = text.splitlines()[0] if text else ""
     line = re.sub(r"0x[0-9a-f]+", "0x…", line)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hal.certify import results as outcome
+from hal.certify.causes import likeness
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress"]
 
 PLAIN_EVERY_S = 5.0
+ALIKE_SHOWN = 5
+"""Failures that look alike and are shown while it runs; the summary has all by cause."""
 
 
 class Progress:
@@ -42,6 +45,7 @@ class Progress:
         self.title = title
         self.total = total
         self.counts: Counter[str] = Counter()
+        self._alike: Counter[tuple[str, str]] = Counter()
         self.quiet = quiet
         self._live = sys.stderr.isatty() if live is None else live
         self._bar: Bar | None = None
@@ -88,7 +92,11 @@ class Progress:
             return
         if status in outcome.BAD:
             first = result["message"].splitlines()[0] if result["message"] else ""
-            self._show(f"{status:5} {result['id']}: {first[:160]}")
+            self._alike[key := (status, likeness(first))] += 1
+            if self._alike[key] <= ALIKE_SHOWN:
+                self._show(f"{status:5} {result['id']}: {first[:160]}")
+            elif self._alike[key] == ALIKE_SHOWN + 1:
+                self._show(f"{status:5} … more of this are counted alone: {key[1]}")
         self.step()
 
     def step(self) -> None:

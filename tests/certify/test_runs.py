@@ -128,7 +128,7 @@ def test_failures_are_grouped_with_a_command_each(
     )
     run = run_suite(suite, seed=5, nonce="0a")
     lines = summary_lines(run)
-    assert "2 failures with 1 causes:" in lines
+    assert "2 failures with 1 cause:" in lines
     command = next(line.strip() for line in lines if "hal repro" in line)
     assert command == f"hal repro 'tier1/same.py::test_same[1000]' {PORT} --seed 5 --nonce 0a"
 

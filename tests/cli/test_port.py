@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import hal
 from hal import _paths
 from hal.errors import UsageError
+from hal.port.discovery import all_candidates
 from hal.portkit.kinds import KINDS
 from hal.portkit.start_port import start_port
 
@@ -98,7 +98,7 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_name_of_a_port_that_is_there_is_refused(tmp_path: Path) -> None:
-    taken = hal.ports()[0].name
+    taken = all_candidates()[0].name
     with pytest.raises(UsageError, match=f"there is a port '{taken}'"):
         start_port(taken, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -26,15 +26,17 @@ static uint32_t device_count(void) {
 // Says what a device is. Texts live until stop.
 static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
   (void)index;
-  int64_t memory_bytes = 1 << 30;  // Of the description, until the runtime tells the chip's own.
+  // Of the description, until the runtime tells the chip's own.
+  int64_t memory_bytes = 1 << 30, alignment_bytes = 64;
   kit_hcd_i64(kit_host_hcd(), "memory.dram.capacity_bytes", &memory_bytes);
+  kit_hcd_i64(kit_host_hcd(), "memory.dram.alignment_bytes", &alignment_bytes);
   *out_facts = (kit_device_facts){
       .name = "{{ name }}",
       .hcd_ref = "{{ name }}.hcd.yaml",
       .hcd_overlay = "",
       .hcd = kit_host_hcd(),
       .memory_bytes = (uint64_t)memory_bytes,
-      .alignment_bytes = 64,
+      .alignment_bytes = (uint64_t)alignment_bytes,
   };
   return HAL_OK;
 }
