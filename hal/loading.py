@@ -14,6 +14,7 @@ from hal.errors import HalError, HcdError, PortLoadError, StatusError, UsageErro
 from hal.port import description
 from hal.port.callbacks import port_user
 from hal.port.discovery import (
+    BY_PATH,
     Candidate,
     Spec,
     all_candidates,
@@ -296,11 +297,18 @@ def _open_native(candidate: Candidate, hcd_text: bytes, settings: _Settings, use
         raise PortLoadError(
             f"{candidate.python_class or candidate.path} does not load: {why}",
             call="hal.load_port",
-            next_step="'hal ports --why' lists every attempt, 'hal doctor' looks at the machine.",
+            next_step=_look(candidate),
             reasons=[why],
             status=status,
         )
     return opened
+
+
+def _look(candidate: Candidate) -> str:
+    """The command that says more of a library that does not load."""
+    if candidate.source == BY_PATH and not candidate.python_class:
+        return f"'hal port check {candidate.path}' looks at it from all sides."
+    return "'hal ports --why' lists every attempt, 'hal doctor' looks at the machine."
 
 
 def _class_lines(candidate: Candidate) -> bytes:

@@ -146,7 +146,7 @@ def check_ports() -> Iterator[Finding]:
 
     found = all_candidates()
     if not found:
-        advice = "Install a port, or hal-sdk itself, which brings two."
+        advice = "Install a port, or hal-sdk itself, which brings some."
         yield Finding("ports", "hal.ports", BROKEN, "no package announces a port", advice)
     tried = attempt_all(port.path for port in found if port.path is not None and not port.problem)
     for port in found:

@@ -29,6 +29,8 @@ def command(why: bool, as_json: bool) -> int:
         click.echo(json.dumps(rows, indent=1))
     else:
         _print(records)
+    if not why and not as_json and records:
+        click.echo("\nNothing was loaded; 'hal ports --why' tries each.", err=True)
     return 1 if any(record.status == "failed" for record in records) else 0
 
 

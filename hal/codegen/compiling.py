@@ -185,12 +185,13 @@ def _advised(target: Target, kernel: Kernel, schedule: Schedule | None) -> Targe
         return target
     if schedule.chip and schedule.chip != target.name:
         return target
-    for array, space in schedule.spaces:
+    for home in schedule.spaces:
+        array, space = home
         if space not in target.limits.spaces:
             have = ", ".join(sorted(target.limits.spaces))
             raise CodegenError(
                 f"the schedule puts {array} into {space}, which {target.name} lacks; it has {have}",
-                span=schedule.span,
+                span=schedule.place(home),
             )
     return replace(target, advice=schedule)
 

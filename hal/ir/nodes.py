@@ -251,6 +251,7 @@ class Schedule:
         stages: Buffers in flight; None leaves the choice.
         spaces: (array, space) pairs.
         split: (reduced index, parts) pairs: split-k.
+        spans: Where the pairs stand: of tiles, of spaces, then of split.
     """
 
     kernel: str
@@ -260,6 +261,13 @@ class Schedule:
     spaces: tuple[tuple[str, str], ...] = ()
     split: tuple[tuple[str, int], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False, kw_only=True)
+
+    def place(self, clause: tuple[str, object]) -> Span | None:
+        """Where one pair of tiles, spaces or split stands in the text; else the whole schedule."""
+        pairs: list[tuple[str, object]] = [*self.tiles, *self.spaces, *self.split]
+        at = next((n for n, pair in enumerate(pairs) if pair is clause), len(self.spans))
+        return self.spans[at] if at < len(self.spans) else self.span
 
 
 @dataclass(frozen=True, slots=True)

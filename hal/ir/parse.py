@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import TypeAlias, TypeVar
 
 from hal.dtypes import DType
 from hal.ir.expressions import INSTEAD, ExpressionReader
@@ -22,6 +23,7 @@ from hal.ir.nodes import (
     Scalar,
     ScalarRef,
     Schedule,
+    Span,
     Statement,
     transform,
     walk,
@@ -29,6 +31,9 @@ from hal.ir.nodes import (
 from hal.ir.program import Program
 
 __all__ = ["parse"]
+
+_Value = TypeVar("_Value")
+_Pair: TypeAlias = tuple[tuple[str, _Value], Span]  # Of a schedule's clause, and where it stands.
 
 _SECTIONS = "param index scalar input output inout temp let operation".split()
 _CLAUSES = "tile stages space split".split()
@@ -216,9 +221,9 @@ class _Reader(ExpressionReader):
             self.fail(f'expected the chip in quotes, as "sim/npu-small", found {self.word.shown()}')
         chip = self.next().text[1:-1]
         self.expect("{")
-        tiles: list[tuple[str, int]] = []
-        spaces: list[tuple[str, str]] = []
-        split: list[tuple[str, int]] = []
+        tiles: list[_Pair[int]] = []
+        spaces: list[_Pair[str]] = []
+        split: list[_Pair[int]] = []
         stages: int | None = None
         while not self.take("}"):
             if self.take(";"):
@@ -239,30 +244,33 @@ class _Reader(ExpressionReader):
         return Schedule(
             kernel,
             chip,
-            tuple(tiles),
+            tuple(pair for pair, _ in tiles),
             stages,
-            tuple(spaces),
-            tuple(split),
+            tuple(pair for pair, _ in spaces),
+            tuple(pair for pair, _ in split),
             span=self.span_from(start),
+            spans=tuple(span for _, span in (*tiles, *spaces, *split)),
         )
 
-    def pairs_of_lengths(self) -> list[tuple[str, int]]:
+    def pairs_of_lengths(self) -> list[_Pair[int]]:
         """NAME INT {, NAME INT}"""
-        found: list[tuple[str, int]] = []
+        found: list[_Pair[int]] = []
         while True:
-            item = self.name_word("an index").text
-            found.append((item, self.count(f"a length for {item}")))
+            word = self.name_word("an index")
+            pair = (word.text, self.count(f"a length for {word.text}"))
+            found.append((pair, self.span_from(word)))
             if not self.take(","):
                 return found
 
-    def pairs_of_spaces(self) -> list[tuple[str, str]]:
+    def pairs_of_spaces(self) -> list[_Pair[str]]:
         """NAME SPACE {, NAME SPACE}"""
-        found: list[tuple[str, str]] = []
+        found: list[_Pair[str]] = []
         while True:
-            item = self.name_word("an array").text
+            word = self.name_word("an array")
             if self.word.kind != "name":
-                self.fail(f"expected a space for {item}, as near, found {self.word.shown()}")
-            found.append((item, self.next().text))
+                self.fail(f"expected a space for {word.text}, as near, found {self.word.shown()}")
+            pair = (word.text, self.next().text)
+            found.append((pair, self.span_from(word)))
             if not self.take(","):
                 return found
 

@@ -205,22 +205,24 @@ def _schedule_findings(
         for name in indices_of(whole)
     }
     reduced = {name for statement in inlined.assigns for name in reduced_indices(statement)}
-    for name, length in (*schedule.tiles, *schedule.split):
+    for pair in (*schedule.tiles, *schedule.split):
+        (name, length), at = pair, schedule.place(pair)
         if name not in indices:
             step = near(name, indices) or f"It has: {', '.join(sorted(indices))}."
-            yield "HAL-IR-031", Finding(f"{kernel.name} has no index {name}", None, step)
+            yield "HAL-IR-031", Finding(f"{kernel.name} has no index {name}", at, step)
         if length < 1:
-            yield "HAL-IR-031", Finding(f"the length {length} of {name} is below 1")
-    for name, _ in schedule.split:
-        if name in indices - reduced:
-            listed = ", ".join(sorted(reduced)) or "none"
+            yield "HAL-IR-031", Finding(f"the length {length} of {name} is below 1", at)
+    for part in schedule.split:
+        if (name := part[0]) in indices - reduced:
+            listed, at = ", ".join(sorted(reduced)) or "none", schedule.place(part)
             step = f"Reduced are: {listed}."
-            yield "HAL-IR-032", Finding(f"{name} is not reduced, it cannot be split", None, step)
+            yield "HAL-IR-032", Finding(f"{name} is not reduced, it cannot be split", at, step)
     arrays = {array.name for array in kernel.arrays}
-    for name, space in schedule.spaces:
+    for home in schedule.spaces:
+        (name, space), at = home, schedule.place(home)
         if name not in arrays:
             step = near(name, arrays) or f"It has: {', '.join(sorted(arrays))}."
-            yield "HAL-IR-033", Finding(f"{kernel.name} has no array {name}", None, step)
+            yield "HAL-IR-033", Finding(f"{kernel.name} has no array {name}", at, step)
         if space not in _SPACES:
             step = near(space, _SPACES) or f"There are: {', '.join(_SPACES)}."
-            yield "HAL-IR-033", Finding(f"there is no space {space}", None, step)
+            yield "HAL-IR-033", Finding(f"there is no space {space}", at, step)

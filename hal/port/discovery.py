@@ -15,6 +15,7 @@ from hal import _paths
 from hal.errors import UsageError
 
 __all__ = [
+    "BY_PATH",
     "DEFAULT_PORT",
     "GROUP",
     "PATH_ENV",
@@ -36,6 +37,9 @@ GROUP = "hal.ports"
 
 PATH_ENV = "HAL_PORT_PATH"
 """Environment variable: ports (.so files, or folders with one) separated by the path separator."""
+
+BY_PATH = "path"
+"""Source of a candidate that the caller named by its path."""
 
 _PREFIX, _SUFFIX = "hal_port_", ".so"
 _OWN_LIBRARIES = "hal._lib"
@@ -152,7 +156,7 @@ def candidates(spec: Spec) -> list[Candidate]:
     if spec.class_name or spec.port.endswith(".py"):
         return [_of_class(spec)]
     if spec.is_path:
-        return [_at_path(Path(spec.port).expanduser(), "path")]
+        return [_at_path(Path(spec.port).expanduser(), BY_PATH)]
     return [found for found in all_candidates() if found.name == spec.port]
 
 

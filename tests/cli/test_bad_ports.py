@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hal import PortRecord, _paths
+from hal import PortRecord, _paths, load_port
 from hal.cli import doctor, ports
 from hal.cli.attempt import Attempt, attempt_all
-from hal.errors import UsageError
+from hal.errors import PortLoadError, UsageError
 from hal.port.discovery import Candidate, Spec, namesakes, next_step_here
 from hal.testing.target import find
 
@@ -230,3 +230,10 @@ def test_certification_of_a_folder_named_without_its_path_says_how(
     (tmp_path / "acme" / "hal_port_acme.so").touch()
     with pytest.raises(UsageError, match=r"there is no port 'acme'.* write ./acme"):
         find("acme")
+
+
+def test_a_library_that_was_named_by_its_path_is_sent_to_the_check(tmp_path: Path) -> None:
+    wrong = tmp_path / "hal_port_acme.so"
+    wrong.write_text("no library", encoding="utf-8")
+    with pytest.raises(PortLoadError, match=f"'hal port check {wrong}' looks at it"):
+        load_port(str(wrong))

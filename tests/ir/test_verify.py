@@ -208,6 +208,8 @@ def test_a_schedule_names_what_its_kernel_has(schedule: str, rule: str, words: s
     with pytest.raises(IrTextError) as caught:
         parse(text, "k.hal")
     assert words in str(caught.value)
-    assert str(caught.value).startswith("k.hal:10:1: ")
+    pair = clause.partition(" ")[2] or "schedule"
+    column = text.splitlines()[9].index(pair) + 1
+    assert str(caught.value).startswith(f"k.hal:10:{column}: ")
     program = parse(text, verify=False)
     assert [p.rule for p in verify_schedule(program.schedules[0], program.kernels)] == [rule]
