@@ -122,26 +122,34 @@ def text(name: str, shape: tuple[int, ...]) -> str:
 
 
 @cache
-def config() -> Any:
-    """IREE's configuration of this process: its pool is made once, so with one thread."""
+def config(threads: int) -> Any:
+    """IREE's configuration with so many worker threads.
+
+    The count is a flag of the process that a driver reads when it is made; `get_driver` would hand
+    out the first one again, with its threads.
+    """
     runtime: Any = importlib.import_module("iree.runtime")
-    runtime.flags.parse_flags("--task_topology_group_count=1")
-    return runtime.Config("local-task")
+    binding: Any = importlib.import_module("iree.runtime._binding")
+    runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
+    driver = binding.create_hal_driver("local-task")
+    return runtime.Config(device=driver.create_device_by_uri("local-task"))
 
 
-def iree_call(name: str, arrays: tuple[np.ndarray[Any, Any], ...]) -> Callable[[], object]:
-    """A call that runs the kernel with one thread on IREE's CPU device and waits for it.
+def iree_call(
+    name: str, threads: int, arrays: tuple[np.ndarray[Any, Any], ...]
+) -> Callable[[], Any]:
+    """A call that runs the kernel with so many threads on IREE's CPU device and waits for it.
 
-    The arguments lie on the device and the result stays there.
+    The arguments lie on the device and the result, which the call returns, stays there.
     """
     compiler: Any = importlib.import_module("iree.compiler")
     runtime: Any = importlib.import_module("iree.runtime")
     image = compiler.compile_str(
         text(name, arrays[0].shape),
         target_backends=["llvm-cpu"],
-        extra_args=["--iree-llvmcpu-target-cpu=host"],
+        extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"],
     )
-    place = config()
+    place = config(threads)
     module = runtime.VmModule.copy_buffer(place.vm_instance, image)
     context = runtime.SystemContext(vm_modules=[module], config=place)
     function = context.modules[module.name]["run"]
