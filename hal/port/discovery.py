@@ -231,10 +231,7 @@ def _at_path(path: Path, source: str) -> Candidate:
                 problem = f"{path}: a port's folder holds one {_SUFFIX} file; found {found}"
                 return Candidate(name, source, None, None, problem)
         return Candidate(
-            port_name(libraries[0]),
-            source,
-            libraries[0].resolve(),
-            _one_hcd(libraries[0], path.absolute()),
+            port_name(libraries[0]), source, libraries[0].resolve(), _one_hcd(libraries[0], path)
         )
     if not path.exists():
         return Candidate(name, source, None, None, f"{path}: there is no such file or folder")

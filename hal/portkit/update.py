@@ -68,6 +68,8 @@ def update(folder: Path) -> list[Change]:
     Raises:
         UsageError: it is no such folder, or git, which merges, is not installed.
     """
+    if not folder.is_dir():
+        raise _refusal(f"{folder} is no folder", "Name a port's folder.")
     origin, answers = _origin(folder), _answers(folder)
     if shutil.which("git") is None:
         raise _refusal("git, which merges the files, is not installed", "Install git.")

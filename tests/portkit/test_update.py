@@ -86,6 +86,8 @@ def test_a_port_on_another_machine_is_updated_from_its_own_hal(acme: Path) -> No
 def test_a_folder_that_is_no_such_port_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"has no {ORIGIN}"):
         update(tmp_path)
+    with pytest.raises(UsageError, match="none is no folder"):
+        update(tmp_path / "none")
 
 
 def test_without_git_it_says_so_and_changes_nothing(
