@@ -214,12 +214,16 @@ def _refuse_two_of_one_name(wish: Spec, found: list[Candidate]) -> None:
     )
 
 
+_WHY = "'hal ports --why' lists every attempt."
+
+
 def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
+    is_place = wish.is_path or bool(wish.class_name) or wish.port.endswith(".py")
     if reasons:
         return PortLoadError(
             f"no port '{wish.port}' could be loaded: {'; '.join(reasons)}",
             call="hal.load_port",
-            next_step=next_step_here(wish) or "'hal ports --why' lists every attempt.",
+            next_step=next_step_here(wish) or ("" if is_place else _WHY),
             reasons=reasons,
         )
     import difflib
@@ -308,7 +312,7 @@ def _look(candidate: Candidate) -> str:
     """The command that says more of a library that does not load."""
     if candidate.source == BY_PATH and not candidate.python_class:
         return f"'hal port check {candidate.path}' looks at it from all sides."
-    return "'hal ports --why' lists every attempt, 'hal doctor' looks at the machine."
+    return f"{_WHY} 'hal doctor' looks at the machine."
 
 
 def _class_lines(candidate: Candidate) -> bytes:

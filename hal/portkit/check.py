@@ -73,6 +73,12 @@ def locate(path: Path) -> tuple[Path, Path | None]:
     """
     from hal.port.discovery import Spec, candidates, next_step_here
 
+    if ".py" in (path.suffix, Path(str(path).rpartition(":")[0]).suffix):
+        raise UsageError(
+            f"{path} is a port in Python, which has no library to look at",
+            call="port.check",
+            next_step="Write 'hal-certify FILE.py:CLASS'; docs/python-port.md has the way to C.",
+        )
     found = candidates(Spec(str(path.absolute())))[0]
     if found.path is None:
         next_step = next_step_here(Spec(str(path))) or (

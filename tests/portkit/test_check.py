@@ -98,6 +98,12 @@ def test_missing_functions_come_in_the_order_to_write_them(library, run) -> None
     assert found["missing"]["1"] == wanted
 
 
+@pytest.mark.parametrize("name", ["my_port.py", "my_port.py:MyPort"])
+def test_a_port_in_python_has_no_library_to_check(name: str) -> None:
+    with pytest.raises(UsageError, match=r"is a port in Python.*hal-certify FILE.py:CLASS"):
+        check(Path(name))
+
+
 def test_of_two_descriptions_none_is_taken_in_silence(tmp_path: Path) -> None:
     shutil.copy(_paths.lib_dir() / "hal_port_cpu.so", tmp_path / "hal_port_acme.so")
     for name in ("one", "two"):
