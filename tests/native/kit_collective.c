@@ -40,7 +40,7 @@ static struct {
   kit_share share;
 } told[COMMANDS];
 static int told_count, group_depth, groups, drops, stops, leaves, finishes;
-static bool is_absent, refuses_shares;
+static bool is_absent, refuses_shares, refuses_marks;
 
 static int32_t reserve(void *device, uint64_t bytes, kit_allocation *out) {
   (void)device;
@@ -156,6 +156,7 @@ typedef struct event {
 
 static int32_t mark(kit_queue *of, void **made) {
   queue *on = of->native;
+  if (refuses_marks) return kit_fail(HAL_ERROR_DEVICE_LOST, "no event is taken");
   if (*made == NULL) *made = malloc(sizeof(event));
   on->commands[on->put++].of = NULL;
   *(event *)*made = (event){on, on->put};
@@ -435,6 +436,19 @@ static void a_failure_of_the_library_fails_the_operation(void) {
   go(2);
 }
 
+static void a_part_whose_end_cannot_be_marked_fails_the_others(void) {
+  come(2, LONG_NS);
+  EQUAL(sum(1), HAL_OK);
+  for (int i = 0; i < 3; ++i) EQUAL(kit_stream_query(members[1].stream), HAL_NOT_READY);
+  refuses_marks = true;
+  EQUAL(sum(0), HAL_OK);
+  EQUAL(kit_stream_synchronize(members[0].stream, LONG_NS), HAL_ERROR_DEVICE_LOST);
+  refuses_marks = false;
+  int32_t status = HAL_OK;
+  EQUAL(kit_collective_async_error(members[1].comm, &status), HAL_OK);
+  EQUAL(status, HAL_ERROR_PEER_FAILED);
+}
+
 // The library fails when it has been told, before the part is known to be on the queue.
 static void work_without_a_mark_has_ended_when_its_operation_fails(void) {
   come(1, LONG_NS);
@@ -537,6 +551,7 @@ int main(void) {
   two_ranks_of_one_device_are_not_the_librarys();
   wrong_parts_are_refused();
   without_the_library_all_is_the_loaders();
+  a_part_whose_end_cannot_be_marked_fails_the_others();  // It loses the first device.
   int handles = rank_count;
   for (int i = 0; i < DEVICES; ++i) EQUAL(kit_device_close(devices[i], LONG_NS), HAL_OK);
   EQUAL(kit_port_shutdown(LONG_NS), HAL_OK);

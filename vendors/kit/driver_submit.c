@@ -236,6 +236,9 @@ int32_t kit_driver_submit(kit_device *device, uint64_t queue, kit_operation *ope
     status = submit((kit_lane *)(uintptr_t)queue, operation);
     kit_driver_leave();
   }
+  if (status < 0 && operation->kind == KIT_COLLECTIVE) {  // Nobody will ask for its end.
+    status = kit_part_watch(operation->part, status);
+  }
   return status;
 }
 

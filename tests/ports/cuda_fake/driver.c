@@ -369,6 +369,10 @@ FAKE_API int cuStreamSynchronize(stream *queue) {
   return __atomic_load_n(&lost, __ATOMIC_ACQUIRE);
 }
 
+int fake_lost(void) {
+  return __atomic_load_n(&lost, __ATOMIC_ACQUIRE);
+}
+
 int fake_device(void) {
   return depth == 0 ? -1 : stack[depth - 1]->device;
 }

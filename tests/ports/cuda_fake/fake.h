@@ -27,6 +27,9 @@
 typedef int (*fake_work)(void *data);
 FAKE_API int fake_enqueue(void *stream, fake_work function, const void *data, size_t bytes);
 
+// The error that ended the devices: nothing that is enqueued runs any more; 0: they are well.
+FAKE_API int fake_lost(void);
+
 // The device of this thread's context, -1 without one; that of a stream.
 FAKE_API int fake_device(void);
 FAKE_API int fake_stream_device(const void *stream);
