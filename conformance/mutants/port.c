@@ -9,6 +9,7 @@
 static hal_log_fn host_log;
 static void *host_user;
 static uint64_t memory_bytes;
+static int64_t alignment_bytes = 64;
 
 static int32_t start(void) {
   char text[16];
@@ -24,6 +25,7 @@ static int32_t start(void) {
     return kit_fail(HAL_ERROR_NOT_FOUND, "the description lacks memory.dram.capacity_bytes");
   }
   memory_bytes = (uint64_t)bytes;
+  kit_hcd_i64(kit_host_hcd(), "memory.dram.alignment_bytes", &alignment_bytes);
   static const vil_hooks hooks = {.tile = mutant_tile};
   kit_host_hooks(mutant_fault == 0 ? NULL : &hooks);
   mutant_stream_table.wait_event = is_fault(1) ? NULL : mutant_wait_event;
@@ -42,7 +44,7 @@ static int32_t device_facts(uint32_t index, kit_device_facts *out_facts) {
       .hcd_overlay = "",
       .hcd = kit_host_hcd(),
       .memory_bytes = memory_bytes,
-      .alignment_bytes = 64,
+      .alignment_bytes = (uint64_t)alignment_bytes,
   };
   return HAL_OK;
 }

@@ -111,6 +111,16 @@ def test_a_buffer_starts_at_the_alignment_asked_for(rig: Rig, alignment: int) ->
         assert [native % alignment for native in natives if native is not None] in ([], [0, 0, 0])
 
 
+@case(rules=["HAL-MEM-011"])
+def test_a_buffer_starts_at_the_alignment_that_the_description_claims(rig: Rig, hcd: Any) -> None:
+    path = f"memory.{hcd.text('execution.buffers')}.alignment_bytes"
+    claimed = hcd.number(path, 1)
+    told = [rig.info(rig.memory(bytes_)).alignment_bytes for bytes_ in (1, 100, 5000)]
+    assert [alignment % claimed for alignment in told] == [0, 0, 0], (
+        f"buffers start at multiples of {told}, {path} of the HCD is {claimed}; correct one of them"
+    )
+
+
 @case(rules=["HAL-MEM-012"])
 @pytest.mark.parametrize("bytes_", SIZES)
 def test_a_buffer_made_with_zero_reads_as_zeros(rig: Rig, bytes_: int) -> None:
