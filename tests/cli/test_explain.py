@@ -154,14 +154,22 @@ def test_the_function_gives_the_same(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("advice", "part"),
+    ("advice", "clause", "part"),
     [
-        ("tile i 4096, j 4096, k 4096", "What fits, and is taken without a schedule, is product"),
-        ("tile i 8, j 8, k 8; space A vec", "puts A into vec, which hal/cpu lacks; it has global"),
+        (
+            "tile i 4096, j 4096, k 4096",
+            "schedule",
+            "What fits, and is taken without a schedule, is product",
+        ),
+        (
+            "tile i 8, j 8, k 8; space A vec",
+            "A vec",
+            "puts A into vec, which hal/cpu lacks; it has global",
+        ),
     ],
 )
 def test_a_schedule_that_does_not_fit_is_shown_in_the_file(
-    tmp_path: Path, advice: str, part: str
+    tmp_path: Path, advice: str, clause: str, part: str
 ) -> None:
     line = f'schedule product for "hal/cpu" {{ {advice} }}'
     path = tmp_path / "product.hal"
@@ -169,7 +177,7 @@ def test_a_schedule_that_does_not_fit_is_shown_in_the_file(
     result = ask(str(path), "--chip", "hal/cpu", "--size", "M=64,N=64,K=64")
     text = str(result.exception)
     assert isinstance(result.exception, HalError)
-    assert text.startswith(f"{path}:7:1: ")
+    assert text.startswith(f"{path}:7:{line.index(clause) + 1}: ")
     assert (part in text, line in text) == (True, True)
 
 
