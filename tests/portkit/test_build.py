@@ -74,7 +74,7 @@ def test_a_library_that_stays_in_the_build_folder_is_found_with_its_description(
         assert "acme.hcd.yaml is valid" in done.stdout
     done = run("hal.cli", "port", "check", folder)
     assert done.returncode == 2
-    assert "Name one that was built" in done.stderr
+    assert "Name one of its libraries" in done.stderr
 
 
 @pytest.mark.parametrize(
