@@ -218,19 +218,19 @@ _WHY = "'hal ports --why' lists every attempt."
 
 
 def _not_loaded(wish: Spec, reasons: list[str]) -> PortLoadError:
-    is_place = wish.is_path or bool(wish.class_name) or wish.port.endswith(".py")
+    here = next_step_here(wish)
     if reasons:
+        is_place = wish.is_path or wish.is_python
         return PortLoadError(
             f"no port '{wish.port}' could be loaded: {'; '.join(reasons)}",
             call="hal.load_port",
-            next_step=next_step_here(wish) or ("" if is_place else _WHY),
+            next_step=here or ("" if is_place else _WHY),
             reasons=reasons,
         )
     import difflib
 
     names = sorted({found.name for found in all_candidates()})
     near = difflib.get_close_matches(wish.port, names, n=1, cutoff=0.7)
-    here = next_step_here(wish)
     hint = f" (did you mean '{near[0]}'?)" if near else ""
     return PortLoadError(
         f"there is no port '{wish.port}'{hint}; there are {', '.join(names) or 'none'}",

@@ -32,6 +32,7 @@ from hal.ir.problems import Finding
 from hal.ir.rules_names import INTEGER_FUNCTIONS, near, span_of
 from hal.ir.rules_types import Mixed, type_of
 from hal.ir.show import show_expression
+from hal.wording import counted
 
 __all__ = [
     "find_alias_reads",
@@ -327,9 +328,7 @@ def _call_fault(kernel: Kernel, statement: Assign, call: NamedCall) -> str:
     if statement.is_reduction:
         return f"{name} is assigned by `=`"
     if len(statement.targets) != count:
-        return (
-            f"{name} has {count} target{'s' if count > 1 else ''}, found {len(statement.targets)}"
-        )
+        return f"{name} has {counted(count, 'target')}, found {len(statement.targets)}"
     wrong = call.flags - FLAGS[name]
     if wrong:
         return f"{name} has no flag {min(wrong)}"

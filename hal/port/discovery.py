@@ -90,6 +90,11 @@ class Spec:
         """True when `port` is a file or a folder rather than a name."""
         return os.sep in self.port or self.port.endswith(_SUFFIX) or self.port in {".", ".."}
 
+    @property
+    def is_python(self) -> bool:
+        """True when `port` is a Python file or module."""
+        return bool(self.class_name) or self.port.endswith(".py")
+
 
 def parse_spec(text: str) -> Spec:
     """Take `NAME[:HCD][:INDEX]` apart; a Python class is `FILE.py:CLASS` or `MODULE:CLASS`.
@@ -153,7 +158,7 @@ def port_name(path: Path) -> str:
 
 def candidates(spec: Spec) -> list[Candidate]:
     """Every place that offers the port, in order: the path itself, the environment, packages."""
-    if spec.class_name or spec.port.endswith(".py"):
+    if spec.is_python:
         return [_of_class(spec)]
     if spec.is_path:
         return [_at_path(Path(spec.port).expanduser(), BY_PATH)]

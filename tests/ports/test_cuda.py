@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +14,7 @@ import hal
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "cuda_fake"))
 
-from build import build  # noqa: E402 -- found by the line above
+from build import build, environment, run_script  # noqa: E402 -- found by the line above
 
 HEAD = """
 import json, numpy as np
@@ -45,21 +43,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(fake: Path | None, body: str, **more: str) -> dict[str, Any]:
     """What a script of its own process leaves in `out`."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_CUDA", "HAL_CUDA"))}
-    if fake is not None:
-        clean |= {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_CACHE": str(fake.parent / "kernels")}
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + body + "\nprint('OUT' + json.dumps(out))"],
-        env=clean | more,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("OUT")]
-    assert lines, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(lines[0][3:])
-    return found
+    return run_script(fake, HEAD + body, **more)
 
 
 def refused(fake: Path | None, **more: str) -> str:
@@ -200,10 +184,9 @@ def test_a_driver_that_does_not_start_is_told(fake: Path, plan: str, words: list
 def test_the_commands_tell_why_a_driver_does_not_start(
     fake: Path, command: tuple[str, ...]
 ) -> None:
-    plan = {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_FAIL": "cuInit:803", "COLUMNS": "400"}
     done = subprocess.run(
         [sys.executable, "-c", "from hal.cli import main; main()", *command],
-        env={k: v for k, v in os.environ.items() if not k.startswith("HAL_CUDA")} | plan,
+        env=environment(fake, FAKE_CUDA_FAIL="cuInit:803", COLUMNS="400"),
         capture_output=True,
         text=True,
         check=False,

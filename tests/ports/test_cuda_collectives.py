@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +15,7 @@ import hal
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "cuda_fake"))
 
-from build import build  # noqa: E402 -- found by the line above
+from build import build, environment, run_script  # noqa: E402 -- found by the line above
 
 HEAD = """
 import json, threading, numpy as np
@@ -58,21 +56,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(fake: Path, body: str, **more: str) -> dict[str, Any]:
     """What a script of its own process leaves in `out`."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_CUDA", "HAL_CUDA"))}
-    clean |= {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_CACHE": str(fake.parent / "kernels")}
-    clean |= {"FAKE_CUDA_DEVICES": "4"} | more
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + body + "\nprint('OUT' + json.dumps(out))"],
-        env=clean,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("OUT")]
-    assert lines, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(lines[0][3:])
-    return found
+    return run_script(fake, HEAD + body, **{"FAKE_CUDA_DEVICES": "4"} | more)
 
 
 ABSENT = {"HAL_CUDA_NCCL": "/nowhere/libnccl.so.2"}
@@ -282,13 +266,11 @@ out["told"] = [told(one.stream.synchronize)[0] for one in reversed(team)]
 def test_the_collectives_of_certification_pass(
     fake: Path, tmp_path: Path, more: dict[str, str], select: str, cases: int
 ) -> None:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("HAL_CUDA")}
-    clean |= {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_CACHE": str(fake.parent / "kernels")}
     command = [sys.executable, "-c", "from hal.certify.cli import main; main()", "cuda"]
     command += ["--tier", "2", "--isolation", "group:24", "--select", select]
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],
-        env=clean | {"FAKE_CUDA_DEVICES": "4"} | more,
+        env=environment(fake, **{"FAKE_CUDA_DEVICES": "4"} | more),
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ from hal.dtypes import DType
 from hal.errors import HcdError
 from hal.hcd import Hcd
 
-__all__ = ["Dialect", "Instr", "near_bytes"]
+__all__ = ["Dialect", "Instr", "filled", "near_bytes"]
 
 GROUP_BYTES = 64
 """Near memory that the text of a group takes for itself: what its lanes tell each other."""
@@ -21,6 +21,11 @@ _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "bool": 
 _NEEDED = ("u8", "u16", "u32", "u64", "i32", "i64", "f32")
 UNLIMITED = 2**62
 _HOLES = re.compile(r"\{(\w+)\}")
+
+
+def filled(template: str, **words: object) -> str:
+    """A template of the dialect with its holes `{name}` filled; other braces stay."""
+    return _HOLES.sub(lambda hole: str(words.get(hole[1], hole[0])), template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Instr:
 
     def fill(self, **words: object) -> str:
         """The text with its holes filled; other braces stay."""
-        return _HOLES.sub(lambda hole: str(words.get(hole[1], hole[0])), self.template)
+        return filled(self.template, **words)
 
 
 @dataclass(frozen=True)

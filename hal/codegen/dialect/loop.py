@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from hal.codegen.dialect.access import Access
 from hal.codegen.dialect.elements import binary, cast, unary
 from hal.codegen.dialect.group import Group, Member
-from hal.codegen.dialect.language import Dialect
+from hal.codegen.dialect.language import Dialect, filled
 from hal.dtypes import DType
 from hal.vil.model import TileRef
 
@@ -211,31 +211,29 @@ class Loop:
         A part of a STORE is made in a room and copied from there at once.
         """
         scope = self.scope
-        streaming = [member for member in self.members if self._streams(member)]
         scope.streams = True
-        first = streaming[0]
-        assert first.access is not None and first.item.a is not None
-        place = f"(u64)&{first.data}[{first.access.element('part')}]"
-        bytes_each = self._dtype(first.item.a).bytes
+        places: list[tuple[Member, str, int]] = []  # Where the part of a STORE begins; bytes each.
+        for member in filter(self._streams, self.members):
+            assert member.access is not None and member.item.a is not None
+            place = f"&{member.data}[{member.access.element('part')}]"
+            places.append((member, place, self._dtype(member.item.a).bytes))
+        _, first, size = places[0]
+        length = f"{STREAM_ELEMENTS} - (i64)((u64){first} / {size} % {STREAM_ELEMENTS})"
         with scope.block("for (i64 part = 0, end; part < run; part = end)"):
-            for member in streaming:
-                assert member.item.a is not None
+            for member, _, _ in places:
                 member.room = scope.fresh("room")
                 scope.add(f"{self._kind(member.item.a)} {member.room}[{STREAM_ELEMENTS}];")
-            length = f"{STREAM_ELEMENTS} - (i64)({place} / {bytes_each} % {STREAM_ELEMENTS})"
             scope.add(f"end = hal_least(run, part + {length});")
             self._plain_loop("end", "j", "n", kept, start="part")
-            for member in streaming:
-                assert member.access is not None and member.item.a is not None
-                to = f"&{member.data}[{member.access.element('part')}]"
-                each = self._dtype(member.item.a).bytes
-                text = scope.language.stream
-                for hole, word in (("to", to), ("from", member.room)):
-                    text = text.replace("{" + hole + "}", word)
-                scope.add(text.replace("{bytes}", f"(u64)(end - part) * {each}"))
+            for member, place, size in places:
+                count = f"(u64)(end - part) * {size}"
+                words = {"to": place, "from": member.room, "bytes": count}
+                scope.add(filled(scope.language.stream, **words))
                 member.room = ""
 
-    def _kind(self, reference: TileRef) -> str:
+    def _kind(self, reference: TileRef | None) -> str:
+        """The type that holds an element of a tile."""
+        assert reference is not None
         return self.scope.language.stored(self._dtype(reference))
 
     def _plain_loop(
@@ -253,9 +251,8 @@ class Loop:
         serial = any(member.item.op == "scatter" for member in self.members)
         hint = ""
         if folds and all(fold.clauses for fold in folds):
-            hint = scope.language.reduction.replace(
-                "{clauses}", " ".join(clause for fold in folds for clause in fold.clauses)
-            )
+            clauses = " ".join(clause for fold in folds for clause in fold.clauses)
+            hint = filled(scope.language.reduction, clauses=clauses)
         elif not folds and not serial:
             hint = scope.language.independent
         if hint:
@@ -267,13 +264,8 @@ class Loop:
                     scope.add(line)
                 if position in kept:
                     at = self._at(member.item.d, column)
-                    scope.add(
-                        f"{member.pointers['d']}{at} = ({self._stored(member)}){member.result};"
-                    )
-
-    def _stored(self, member: Member) -> str:
-        assert member.item.d is not None
-        return self.scope.language.stored(self._dtype(member.item.d))
+                    kind = self._kind(member.item.d)
+                    scope.add(f"{member.pointers['d']}{at} = ({kind}){member.result};")
 
     def _dtype(self, reference: TileRef) -> DType:
         return self.scope.program.tiles[reference.tile].dtype
@@ -380,7 +372,7 @@ class Loop:
         if member.room:
             target = f"{member.room}[{number} - part]"
         lead = f"if ({self._inside(member, number)}) " if select else ""
-        kind = self.scope.language.stored(self._dtype(item.a))
+        kind = self._kind(item.a)
         if item.op == "scatter" and item.function != "set":
             name = f"hal_scatter_{item.function}_{kind}"
             yield f"{lead}{name}(&{target}, {value});"

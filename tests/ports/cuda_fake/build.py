@@ -5,10 +5,12 @@ With LD_LIBRARY_PATH=FOLDER the port of CUDA devices runs on them. fake.h tells 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 LIBRARIES = {
@@ -30,6 +32,30 @@ def build(folder: Path, *flags: str) -> Path:
             command += [str(folder / "libcuda.so.1"), "-Wl,-rpath,$ORIGIN"]
         subprocess.run([*command, "-pthread"], check=True)
     return folder
+
+
+def environment(fake: Path | None, **more: str) -> dict[str, str]:
+    """This one's with the libraries of a folder and what fake.h reads; None: without a fake."""
+    found = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_CUDA", "HAL_CUDA"))}
+    if fake is not None:
+        found |= {"LD_LIBRARY_PATH": str(fake), "FAKE_CUDA_CACHE": str(fake.parent / "kernels")}
+    return found | more
+
+
+def run_script(fake: Path | None, text: str, **more: str) -> dict[str, Any]:
+    """What a script leaves in `out`; it imports json."""
+    done = subprocess.run(
+        [sys.executable, "-c", text + "\nprint('OUT' + json.dumps(out))"],
+        env=environment(fake, **more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("OUT")]
+    assert lines, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(lines[0][3:])
+    return found
 
 
 if __name__ == "__main__":
