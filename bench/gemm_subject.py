@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.measure import Contender, Figure, rate
+from bench.measure import Contender, Figure, rate, settled
 from bench.onednn_peer import NOTE as ONEDNN_NOTE
 from bench.onednn_peer import onednn
 from bench.peers import module
@@ -69,7 +69,7 @@ class Case:
 
     def contender(self, name: str, call: Callable[[], object]) -> Contender:
         """Something that makes the product once a call."""
-        return Contender(name, rate(call, self.flops / 1e9, count=self.count))
+        return Contender(name, settled(call, rate(call, self.flops / 1e9, count=self.count)))
 
 
 Maker = Callable[[Case, Any], Callable[[], object]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.iree_peer import iree_call
 from bench.limits import limits
-from bench.measure import Contender, Figure, per_call
+from bench.measure import Contender, Figure, per_call, settled
 from bench.peers import module
 
 SIDE = 4096
@@ -42,13 +42,18 @@ def figure(name: str, threads: int, goal: str) -> Figure:
     return Figure(
         f"{name} {shape} f32, {threads} thread{'s' if threads > 1 else ''}",
         "ms",
-        Contender("hal", per_call(ours(name, threads, arrays), "ms", count=1)),
-        [Contender(peer, per_call(call, "ms", count=1)) for peer, call in peers.items()],
+        contender("hal", ours(name, threads, arrays)),
+        [contender(peer, call) for peer, call in peers.items()],
         limit,
         absent,
         goal=goal,
         rounds=ROUNDS,
     )
+
+
+def contender(name: str, call: Callable[[], object]) -> Contender:
+    """Something that runs the kernel once a call."""
+    return Contender(name, settled(call, per_call(call, "ms", count=1)))
 
 
 @cache
@@ -269,4 +274,4 @@ def chain_limit(x: np.ndarray[Any, Any]) -> Contender:
     out = raw[(-raw.ctypes.data // 4) % 16 :][: x.size]
     source, target = (floor.ffi.from_buffer("float[]", each.reshape(-1)) for each in (x, out))
     chain = floor.lib.limit_chain
-    return Contender("C loop", per_call(lambda: chain(target, source, x.size), "ms", count=1))
+    return contender("C loop", lambda: chain(target, source, x.size))

@@ -18,6 +18,9 @@ ROUNDS = 9
 
 Sample = Callable[[], float]
 
+SPIN_S = 0.04
+"""Longer than threads of OpenMP and OpenBLAS look for work after a call before they sleep."""
+
 SCALE = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 """How many of the unit are in a second."""
 
@@ -75,6 +78,22 @@ def rate(call: Callable[[], object], work: float, *, count: int) -> Sample:
         return work * count / (time.perf_counter() - begin)
 
     return sample
+
+
+def settled(call: Callable[[], object], sample: Sample) -> Sample:
+    """Make a sample behind calls that are not measured.
+
+    The threads of the contender before it go on spinning when its sample has ended, and would take
+    a core from this one.
+    """
+
+    def settle() -> float:
+        end = time.perf_counter() + SPIN_S
+        while time.perf_counter() < end:
+            call()
+        return sample()
+
+    return settle
 
 
 def interleave(contenders: Sequence[Contender], rounds: int) -> dict[str, list[float]]:

@@ -8,6 +8,7 @@ import pytest
 
 from hal.testing import Rig, Status, case
 from hal.testing.abi import MemoryFlag
+from hal.testing.case import WHOLE_MEMORY_S
 from hal.testing.rig import in_use_bytes
 
 SIZES = [1, 2, 63, 64, 65, 4095, 4096, 4097, 65536]
@@ -255,7 +256,7 @@ def test_stats_follow_alloc_and_free(rig: Rig) -> None:
     assert full.peak_bytes >= full.in_use_bytes
 
 
-@case(rules=["HAL-MEM-043", "HAL-ABI-006"])
+@case(rules=["HAL-MEM-043", "HAL-ABI-006"], timeout_s=WHOLE_MEMORY_S)
 def test_the_total_is_what_can_be_used(rig: Rig, hcd: Any) -> None:
     """In one buffer, or in as many as the chip's longest buffer makes of it."""
     total = rig.stats().total_bytes

@@ -10,6 +10,7 @@ import pytest
 
 from hal.testing import Rig, Status, case, programs
 from hal.testing.abi import Copy, CopyFlag
+from hal.testing.case import WHOLE_MEMORY_S
 from hal.testing.guard import GuardedBuffer
 from hal.testing.rig import LONG_NS
 from hal.testing.seeds import bytes_of
@@ -331,7 +332,7 @@ def test_a_long_copy_moves_each_byte(rig: Rig) -> None:
     assert np.array_equal(np.frombuffer(rig.download(target, count), np.uint8), data)
 
 
-@case(rules=["HAL-XFR-013", "HAL-MEM-010"], timeout_s=60)
+@case(rules=["HAL-XFR-013", "HAL-MEM-010"], timeout_s=WHOLE_MEMORY_S)
 def test_offsets_and_lengths_have_64_bits(rig: Rig, hcd: Any) -> None:
     """Bytes on both sides of 4 GiB, where the device has that much; else near its end."""
     total = rig.stats().total_bytes - rig.stats().in_use_bytes

@@ -9,6 +9,7 @@ import pytest
 
 from hal.testing import Rig, Status, case, programs
 from hal.testing.abi import status_name
+from hal.testing.case import WHOLE_MEMORY_S
 from hal.testing.rig import in_use_bytes
 from hal.testing.threads import crew
 
@@ -48,7 +49,7 @@ def free(rig: Rig, handles: list[int]) -> None:
         rig.raw.ok("memory.free", handle)
 
 
-@case(rules=["HAL-SYS-006", "HAL-MEM-008"], timeout_s=60)
+@case(rules=["HAL-SYS-006", "HAL-MEM-008"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("count", PIECES)
 def test_most_of_the_memory_can_be_used_in_pieces(rig: Rig, hcd: Any, count: int) -> None:
     size = piece(rig, hcd, count)
@@ -57,7 +58,7 @@ def test_most_of_the_memory_can_be_used_in_pieces(rig: Rig, hcd: Any, count: int
     assert len(set(made)) == len(made)
 
 
-@case(rules=["HAL-SYS-006"], timeout_s=60)
+@case(rules=["HAL-SYS-006"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("count", PIECES)
 def test_what_was_used_up_can_be_used_up_again(rig: Rig, hcd: Any, count: int) -> None:
     size, before = piece(rig, hcd, count), rig.stats().in_use_bytes
@@ -70,7 +71,7 @@ def test_what_was_used_up_can_be_used_up_again(rig: Rig, hcd: Any, count: int) -
     assert min(rounds) >= rounds[0] - 1, f"pieces in each round: {rounds}"
 
 
-@case(rules=["HAL-SYS-006", "HAL-MEM-009"], negative=True, timeout_s=60)
+@case(rules=["HAL-SYS-006", "HAL-MEM-009"], negative=True, timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("count", PIECES)
 def test_refusals_at_the_limit_keep_nothing(rig: Rig, hcd: Any, count: int) -> None:
     size = piece(rig, hcd, count)
@@ -84,7 +85,7 @@ def test_refusals_at_the_limit_keep_nothing(rig: Rig, hcd: Any, count: int) -> N
         made.append(again)
 
 
-@case(rules=["HAL-SYS-006"], timeout_s=60)
+@case(rules=["HAL-SYS-006"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("how", ["fill", "copy", "launch"])
 def test_work_goes_on_while_memory_is_used_up(rig: Rig, hcd: Any, how: str) -> None:
     kernel, stream = rig.program(programs.slow(), "slow"), rig.stream()
@@ -104,7 +105,7 @@ def test_work_goes_on_while_memory_is_used_up(rig: Rig, hcd: Any, how: str) -> N
     free(rig, made)
 
 
-@case(rules=["HAL-SYS-006"], timeout_s=60)
+@case(rules=["HAL-SYS-006"], timeout_s=WHOLE_MEMORY_S)
 def test_pieces_at_the_limit_keep_their_bytes(rig: Rig, hcd: Any) -> None:
     """The first and the last bytes of each piece: no two share any."""
     size = piece(rig, hcd, 16)
@@ -118,7 +119,7 @@ def test_pieces_at_the_limit_keep_their_bytes(rig: Rig, hcd: Any) -> None:
         assert rig.download(memory, 64, offset=last) == bytes([number + 101]) * 64
 
 
-@case(rules=["HAL-SYS-006", "HAL-MEM-014"], timeout_s=60)
+@case(rules=["HAL-SYS-006", "HAL-MEM-014"], timeout_s=WHOLE_MEMORY_S)
 def test_smaller_pieces_fill_what_larger_ones_leave(rig: Rig, hcd: Any) -> None:
     size, used = piece(rig, hcd, 4), 0
     while size >= 1 << 20:
@@ -127,7 +128,7 @@ def test_smaller_pieces_fill_what_larger_ones_leave(rig: Rig, hcd: Any) -> None:
     assert used >= rig.stats().total_bytes * USABLE
 
 
-@case(rules=["HAL-SYS-006"], timeout_s=60)
+@case(rules=["HAL-SYS-006"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("threads", [2, 4, 8])
 def test_threads_at_the_limit_share_and_give_back(rig: Rig, hcd: Any, threads: int) -> None:
     size, before = piece(rig, hcd, 16), rig.stats().in_use_bytes
@@ -145,7 +146,7 @@ def test_threads_at_the_limit_share_and_give_back(rig: Rig, hcd: Any, threads: i
     assert len(use_up(rig, size)) * size >= rig.stats().total_bytes * USABLE - size
 
 
-@case(rules=["HAL-SYS-007"], timeout_s=60)
+@case(rules=["HAL-SYS-007"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("order", ["first in", "last in", "drawn"])
 def test_memory_is_whole_after_many_buffers(rig: Rig, hcd: Any, rng: Any, order: str) -> None:
     """Two thousand buffers of many sizes, at most 64 at once, ended in some order."""
@@ -161,7 +162,7 @@ def test_memory_is_whole_after_many_buffers(rig: Rig, hcd: Any, rng: Any, order:
     assert len(made) * size >= rig.stats().total_bytes * USABLE - size
 
 
-@case(rules=["HAL-SYS-007"], timeout_s=60)
+@case(rules=["HAL-SYS-007"], timeout_s=WHOLE_MEMORY_S)
 @pytest.mark.parametrize("step", [2, 3])
 def test_holes_are_used_again(rig: Rig, hcd: Any, step: int) -> None:
     """Every second or third piece goes and comes, for long; each has its own bytes."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Preflight", "missing_functions", "preflight"]
 
-STEP_LIMIT_S = 10.0
+STEP_LIMIT_S = 30.0
 PROBE_LIMIT_S = 2
 SYNC_NS = 2_000_000_000
 LINE_END = b"\n"
@@ -115,7 +115,7 @@ def preflight(target: Target, device_index: int, keys: Sequence[str] = ()) -> Pr
 def _follow(pipe: int, found: Preflight) -> bool:
     """Read the child's lines; return whether it came to its end."""
     buffer = b""
-    deadline = time.monotonic() + 3 * STEP_LIMIT_S
+    deadline = time.monotonic() + STEP_LIMIT_S
     while True:
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:

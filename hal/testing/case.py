@@ -6,12 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["ATTRIBUTE", "Case", "case"]
+__all__ = ["ATTRIBUTE", "WHOLE_MEMORY_S", "Case", "case"]
 
 ATTRIBUTE = "hal_case"
 """Name of the attribute that carries a function's `Case`."""
 
 DEFAULT_TIMEOUT_S = 20.0
+
+WHOLE_MEMORY_S = 300.0
+"""Limit in seconds of a case that takes most of a device's memory.
+
+A device in the host's memory may touch each page of it: 12 GiB of zeros took 40 s on one machine.
+"""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

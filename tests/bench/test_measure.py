@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure import Contender, Figure, interleave, measure
+from bench import measure as measuring
+from bench.measure import Contender, Figure, interleave, measure, settled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +35,18 @@ def test_contenders_take_turns_and_the_first_one_rotates() -> None:
 
 def test_the_first_sample_is_thrown_away() -> None:
     assert interleave([fixed("ours", 99.0, 1.0, 2.0)], rounds=2) == {"ours": [1.0, 2.0]}
+
+
+def test_a_sample_is_taken_behind_calls_that_are_not_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    clock = iter(range(100))
+    monkeypatch.setattr(measuring, "SPIN_S", 3)
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(clock))
+    sample = settled(lambda: done.append("call"), lambda: done.append("sample") or 7.0)
+    assert sample() == 7.0
+    assert done == ["call", "call", "sample"]
 
 
 def test_a_time_is_compared_with_the_fastest_peer() -> None:
