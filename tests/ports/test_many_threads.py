@@ -66,6 +66,42 @@ for thread in threads: thread.join()
 print("\\n".join(wrong) if wrong else "right")
 """
 
+LARGE = """
+import threading
+import numpy as np
+import hal
+from hal import dtypes
+from hal.vil import encode, recipes
+
+THREADS, TURNS, ROWS = 4, 300, 64
+device = hal.open("cpu")
+module = recipes.elementwise("un", "neg", [dtypes.f32], dtypes.f32)
+kernel = device.load(encode(module), "vil.v1")[module.kernels[0].name]
+wrong, together = [], threading.Barrier(THREADS)
+
+def work(number):
+    try:
+        with device.stream() as stream:
+            together.wait()
+            turns(stream, number, 2000 + 1000 * number)
+    except Exception as error:
+        wrong.append(f"{type(error).__name__}: {error}")
+
+def turns(stream, number, columns):
+    x, y = (device.array(np.zeros((ROWS, columns), np.float32)) for _ in range(2))
+    for turn in range(1, TURNS + 1):
+        stream.fill(x, turn)
+        kernel.launch(stream, ROWS, columns, x, y)
+        stream.synchronize()
+        if (y.numpy() != -turn).any():
+            wrong.append(f"launch {turn} of thread {number}")
+
+threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("\\n".join(wrong) if wrong else "right")
+"""
+
 
 def build(port: str, folder: Path) -> None:
     """Builds the runtime of ours that a port works on."""
@@ -85,5 +121,17 @@ def test_threads_with_streams_of_their_own_get_their_own_bytes(port: str, tmp_pa
     clean |= {"LD_LIBRARY_PATH": str(tmp_path / "lib"), "FAKE_CUDA_CACHE": str(tmp_path / "kept")}
     done = subprocess.run(
         [sys.executable, "-c", CODE, port], env=clean, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "right"), done.stderr[-8000:]
+
+
+def test_large_launches_of_several_streams_run_whole_and_apart() -> None:
+    """Helper threads share one launch; those of other streams run beside it."""
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE],
+        env=os.environ | {"HAL_CPU_THREADS": "8"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "right"), done.stderr[-8000:]

@@ -9,24 +9,24 @@ enum { MOST_THREADS = 256, SPREAD_WORK = 100000 };
 
 static struct {
   pthread_mutex_t lock;
-  pthread_cond_t changed;
   vil_arena *arenas[MOST_THREADS];  // Not in use.
   uint32_t arena_count;
   uint32_t wanted;  // Helper threads.
-  uint32_t running;
-  bool stopping;
+  _Atomic uint32_t running;
+  _Atomic bool stopping;
   const vil_hooks *hooks;
   // The launch that the helpers work on; one at a time, others run on their stream's thread alone.
   bool busy;
   const void *launch;
   uint32_t step;
   uint64_t total, share;
-  uint64_t turn;  // Counts launches, so that a helper joins each once.
-  uint32_t inside;
+  _Atomic bool open;      // Helpers may come in.
+  _Atomic uint64_t turn;  // Counts launches, so that a helper joins each once.
+  _Atomic uint32_t inside;
   _Atomic uint64_t next;
   _Atomic int32_t status;
   char reason[400];
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void kit_host_threads(uint32_t count) {
   pool.wanted = count < MOST_THREADS ? count : MOST_THREADS;
@@ -79,28 +79,47 @@ static void work(vil_arena *arena) {
   }
 }
 
+static bool is_called(void *seen) {
+  return atomic_load(&pool.stopping) ||
+         (atomic_load(&pool.open) && atomic_load(&pool.turn) != *(const uint64_t *)seen);
+}
+
+static bool is_empty(void *unused) {
+  (void)unused;
+  return atomic_load(&pool.inside) == 0;
+}
+
+static bool is_ended(void *unused) {
+  (void)unused;
+  return atomic_load(&pool.running) == 0;
+}
+
+static bool join(uint64_t *seen) {
+  pthread_mutex_lock(&pool.lock);
+  bool joined = pool.open;
+  if (joined) {
+    *seen = pool.turn;
+    ++pool.inside;
+  }
+  pthread_mutex_unlock(&pool.lock);
+  return joined;
+}
+
+// Waking a thread costs more than a small launch: a helper looks for the next one before it sleeps.
 static void *help(void *unused) {
   (void)unused;
   vil_arena *arena = vil_arena_create();
-  uint64_t seen = 0;
-  pthread_mutex_lock(&pool.lock);
-  while (!pool.stopping) {
-    if (!pool.busy || pool.turn == seen) {
-      pthread_cond_wait(&pool.changed, &pool.lock);
-      continue;
+  for (uint64_t seen = 0; !atomic_load(&pool.stopping);) {
+    kit_wait(is_called, &seen, &pool.turn, KIT_FOREVER);
+    if (join(&seen)) {
+      work(arena);
+      atomic_fetch_sub(&pool.inside, 1);
+      kit_wake(&pool.inside);
     }
-    seen = pool.turn;
-    ++pool.inside;
-    pthread_mutex_unlock(&pool.lock);
-    work(arena);
-    pthread_mutex_lock(&pool.lock);
-    --pool.inside;
-    pthread_cond_broadcast(&pool.changed);
   }
-  --pool.running;
-  pthread_cond_broadcast(&pool.changed);
-  pthread_mutex_unlock(&pool.lock);
   vil_arena_free(arena);
+  atomic_fetch_sub(&pool.running, 1);
+  kit_wake(&pool.running);
   return NULL;
 }
 
@@ -118,12 +137,10 @@ static void start_helpers(void) {
 }
 
 void kit_host_stop(void) {
+  atomic_store(&pool.stopping, true);
+  kit_wake(&pool.turn);
+  kit_wait(is_ended, NULL, &pool.running, KIT_FOREVER);
   pthread_mutex_lock(&pool.lock);
-  pool.stopping = true;
-  pthread_cond_broadcast(&pool.changed);
-  while (pool.running != 0) {
-    pthread_cond_wait(&pool.changed, &pool.lock);
-  }
   pool.stopping = false;
   while (pool.arena_count != 0) {
     vil_arena_free(pool.arenas[--pool.arena_count]);
@@ -148,14 +165,16 @@ static bool run_spread(const void *launch, uint32_t step, uint64_t programs, vil
   atomic_store(&pool.next, 0);
   atomic_store(&pool.status, HAL_OK);
   ++pool.turn;
-  pthread_cond_broadcast(&pool.changed);
+  pool.open = true;
   pthread_mutex_unlock(&pool.lock);
+  kit_wake(&pool.turn);
   work(arena);
   pthread_mutex_lock(&pool.lock);
-  pool.busy = false;  // No helper comes in any more.
-  while (pool.inside != 0) {
-    pthread_cond_wait(&pool.changed, &pool.lock);
-  }
+  pool.open = false;
+  pthread_mutex_unlock(&pool.lock);
+  kit_wait(is_empty, NULL, &pool.inside, KIT_FOREVER);
+  pthread_mutex_lock(&pool.lock);
+  pool.busy = false;  // Not before: the helpers read the launch here.
   *out_status = atomic_load(&pool.status);
   if (*out_status != HAL_OK) {
     snprintf(reason, capacity, "%s", pool.reason);

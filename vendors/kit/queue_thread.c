@@ -7,7 +7,7 @@
 // stays.
 #include "kit_state.h"
 
-enum { NAP_NS = 50000, NAPS = 200 };  // 10 ms after its last work a thread sleeps deep.
+enum { NAP_NS = 50000, LONG_NAP_NS = 1600000, NAPS_NS = 10000000 };  // Then it sleeps deep.
 
 static _Atomic long nappers;
 
@@ -26,30 +26,34 @@ static bool is_called(void *context) {
 }
 
 // Naps until there is work for this thread. Where waiting threads do the work (`helped`), it leaves
-// them fresh work, and takes what has lain there for a whole nap or what somebody calls for.
+// them fresh work, and takes what has lain there for a whole nap or what somebody calls for. The
+// more they help, the longer it naps: each time that it looks takes a processor from their work.
 static bool nap(kit_stream *stream, bool helped) {
-  uint64_t stale = UINT64_MAX;
-  for (int count = 0; count < NAPS; ++count) {
+  uint64_t stale = UINT64_MAX, length_ns = NAP_NS;
+  for (uint64_t napped_ns = 0; napped_ns < NAPS_NS;) {
+    uint64_t nap_ns = stale == UINT64_MAX ? length_ns : NAP_NS;
     if (kit_sleep(helped ? is_called : has_work, stream, &stream->head,
-                  kit_monotonic_ns() + NAP_NS)) {
+                  kit_monotonic_ns() + nap_ns)) {
       return true;
     }
+    napped_ns += nap_ns;
     uint64_t left = atomic_load(&stream->left);
-    bool has_more = left != atomic_load(&stream->head);
+    bool has_more = left != atomic_load(&stream->head) && !atomic_load(&stream->claimed);
     if (has_more && left == stale) {
       return true;
     }
     stale = has_more ? left : UINT64_MAX;
     if (atomic_exchange(&stream->helped, false)) {
       helped = true;
-      count = 0;
+      napped_ns = 0;
+      length_ns = length_ns < LONG_NAP_NS ? 2 * length_ns : LONG_NAP_NS;
     }
   }
   return has_work(stream);
 }
 
-static void await_work(kit_stream *stream, bool was_busy) {
-  bool helped = atomic_exchange(&stream->helped, false);
+static void await_work(kit_stream *stream, bool was_busy, bool helped) {
+  helped = atomic_exchange(&stream->helped, false) || helped;
   if (was_busy && !helped && kit_spin(has_work, stream)) {
     return;
   }
@@ -69,11 +73,11 @@ static bool is_unclaimed(void *context) {
   return !atomic_load(&((kit_stream *)context)->claimed);
 }
 
-// Does operations until the queue is empty.
-static void run_queue(kit_stream *stream) {
-  if (!claim(stream)) {  // A waiting host thread works here.
+// Does operations until the queue is empty; false when a waiting host thread works here.
+static bool run_queue(kit_stream *stream) {
+  if (!claim(stream)) {
     kit_sleep(is_unclaimed, stream, &stream->claimed, kit_monotonic_ns() + NAP_NS);
-    return;
+    return false;
   }
   atomic_store(&stream->called, false);
   uint64_t place = atomic_load(&stream->left);
@@ -83,15 +87,16 @@ static void run_queue(kit_stream *stream) {
   }
   atomic_store(&stream->claimed, false);
   kit_wake(&stream->claimed);
+  return true;
 }
 
 static void *run_stream(void *argument) {
   kit_stream *stream = argument;
   kit_device *device = stream->object.device;
   kit_retain(device);  // The count of threads lives in it.
-  for (bool was_busy = false;; was_busy = true) {
-    await_work(stream, was_busy);
-    run_queue(stream);
+  for (bool was_busy = false, helped = false;; was_busy = true) {
+    await_work(stream, was_busy, helped);
+    helped = !run_queue(stream);
     if (atomic_load(&stream->closing) && atomic_load(&stream->left) == atomic_load(&stream->head)) {
       break;
     }
