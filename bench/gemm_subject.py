@@ -55,7 +55,7 @@ class Case:
     @property
     def rounds(self) -> int:
         """Fewer where a sample takes seconds."""
-        return 7 if self.length <= 2048 else 3
+        return 11 if self.length <= 2048 else 7
 
     @property
     def name(self) -> str:

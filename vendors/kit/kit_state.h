@@ -215,7 +215,7 @@ struct kit_stream {
   _Atomic bool closing;
   kit_switch claimed;      // A thread takes operations off the queue.
   _Atomic bool called;     // Somebody waits: the stream's thread shall look at once.
-  kit_switch helped;       // A waiting thread has done operations.
+  kit_switch helped;       // A waiting thread has done operations, or could have.
   _Atomic bool deep;       // The stream's thread sleeps until it is woken.
   _Atomic int32_t failed;  // Status of the first failure; set after the three below.
   uint64_t failed_id;

@@ -26,30 +26,33 @@ static bool is_called(void *context) {
 }
 
 // Naps until there is work for this thread. Where waiting threads do the work (`helped`), it leaves
-// them fresh work, and takes what has lain there for a whole nap or what somebody calls for. The
-// more they help, the longer it naps: each time that it looks takes a processor from their work.
+// them fresh work, and takes what lies there for a whole nap or what somebody calls for. While they
+// leave nothing it naps longer and longer: each time that it looks takes a processor from them.
 static bool nap(kit_stream *stream, bool helped) {
-  uint64_t stale = UINT64_MAX, length_ns = NAP_NS;
-  for (uint64_t napped_ns = 0; napped_ns < NAPS_NS;) {
-    uint64_t nap_ns = stale == UINT64_MAX ? length_ns : NAP_NS;
+  uint64_t length_ns = NAP_NS, lay = UINT64_MAX;
+  for (uint64_t napped_ns = 0; napped_ns < NAPS_NS; napped_ns += length_ns) {
     if (kit_sleep(helped ? is_called : has_work, stream, &stream->head,
-                  kit_monotonic_ns() + nap_ns)) {
+                  kit_monotonic_ns() + length_ns)) {
       return true;
     }
-    napped_ns += nap_ns;
     uint64_t left = atomic_load(&stream->left);
-    bool has_more = left != atomic_load(&stream->head) && !atomic_load(&stream->claimed);
-    if (has_more && left == stale) {
+    bool lies = left != atomic_load(&stream->head) && !atomic_load(&stream->claimed);
+    if (lies && left == lay) {
       return true;
     }
-    stale = has_more ? left : UINT64_MAX;
+    lay = lies ? left : UINT64_MAX;
     if (atomic_exchange(&stream->helped, false)) {
       helped = true;
       napped_ns = 0;
       length_ns = length_ns < LONG_NAP_NS ? 2 * length_ns : LONG_NAP_NS;
     }
+    length_ns = lies ? NAP_NS : length_ns;
   }
   return has_work(stream);
+}
+
+static bool is_woken(void *context) {
+  return has_work(context) || !atomic_load(&((kit_stream *)context)->deep);
 }
 
 static void await_work(kit_stream *stream, bool was_busy, bool helped) {
@@ -64,7 +67,7 @@ static void await_work(kit_stream *stream, bool was_busy, bool helped) {
   atomic_fetch_sub(&nappers, 1);
   if (!found) {
     atomic_store(&stream->deep, true);
-    kit_sleep(has_work, stream, &stream->head, KIT_FOREVER);
+    kit_sleep(is_woken, stream, &stream->head, KIT_FOREVER);
     atomic_store(&stream->deep, false);
   }
 }
@@ -79,12 +82,14 @@ static bool run_queue(kit_stream *stream) {
     kit_sleep(is_unclaimed, stream, &stream->claimed, kit_monotonic_ns() + NAP_NS);
     return false;
   }
-  atomic_store(&stream->called, false);
   uint64_t place = atomic_load(&stream->left);
-  for (; place != atomic_load(&stream->head); ++place) {
-    kit_execute(stream, kit_queue_at(stream, &stream->reader, place, true));
-    kit_queue_leave(stream);
-  }
+  do {
+    for (; place != atomic_load(&stream->head); ++place) {
+      kit_execute(stream, kit_queue_at(stream, &stream->reader, place, true));
+      kit_queue_leave(stream);
+    }
+    atomic_store(&stream->called, false);
+  } while (place != atomic_load(&stream->head));
   atomic_store(&stream->claimed, false);
   kit_wake(&stream->claimed);
   return true;
@@ -129,7 +134,7 @@ int32_t kit_thread_start(kit_stream *stream) {
 }
 
 void kit_thread_notify(kit_stream *stream) {
-  if (atomic_load(&stream->deep)) {
+  if (atomic_load(&stream->deep) && atomic_exchange(&stream->deep, false)) {
     kit_wake(&stream->head);
   }
 }
@@ -146,7 +151,9 @@ void kit_thread_help(kit_stream *stream, uint64_t id, uint64_t deadline_ns) {
   if (kit_is_native() || atomic_load(&stream->completed) >= id) {
     return;
   }
-  if (deadline_ns == KIT_FOREVER && claim(stream)) {
+  if (deadline_ns == KIT_FOREVER && !claim(stream)) {
+    atomic_store(&stream->helped, true);  // It would have been.
+  } else if (deadline_ns == KIT_FOREVER) {
     hal_error saved;
     kit_error_save(&saved);  // Failures here are the stream's.
     uint64_t place = atomic_load(&stream->left);
