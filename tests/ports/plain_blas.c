@@ -27,6 +27,20 @@ DEFINE_GEMM(scipy_cblas_dgemm, double)
 // numbers gives their count here.
 #ifdef ONEDNN
 static int threads = 7;
+static int pauses;
+
+int plain_blas_pauses(void) {
+  return pauses;
+}
+
+int omp_get_initial_device(void) {
+  return 5;
+}
+
+int omp_pause_resource(int kind, int device) {
+  pauses += kind == 1 && device == 5;
+  return 0;
+}
 
 int omp_get_max_threads(void) {
   return threads;

@@ -148,6 +148,35 @@ def test_onednn_has_the_ports_threads_and_the_caller_keeps_its_own(
     assert ctypes.CDLL(str(onednn)).omp_get_max_threads() == 7
 
 
+TEAMS = """
+import ctypes, sys
+import numpy as np
+import hal
+from hal.dtypes import f32
+from hal.library import Operand
+
+asked = ctypes.CDLL(sys.argv[1]).plain_blas_pauses
+with hal.load_port("cpu", options={"blas": sys.argv[1]}).device(0) as device:
+    arrays = [device.array(np.zeros((1, 1), "f4")) for _ in range(3)]
+    operands = [Operand(x, f32, (1, 1), (1, 1)) for x in arrays]
+    one, other = device.stream(), device.stream()
+    for stream, count in ((one, 8), (other, 1), (one, 1), (other, 40), (other, 1), (one, 1)):
+        before = asked()
+        for _ in range(count):
+            device.library.run(stream, "matmul", operands[:2], operands[2:])
+            stream.synchronize(timeout_s=60)  # With an end in time: the stream's thread works.
+        print(asked() - before, end=" ")
+"""
+
+
+def test_openmp_keeps_the_team_of_one_thread(onednn: Path) -> None:
+    """Single products beside its own give their team back; the team passes on after 16 in a row."""
+    done = subprocess.run(
+        [sys.executable, "-c", TEAMS, str(onednn)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "1", "0", "16", "0", "1"]
+
+
 WHO_SERVES = """
 import numpy as np
 import hal

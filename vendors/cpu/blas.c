@@ -6,12 +6,14 @@
 #include "blas.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kit_matmul.h"
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };  // CBLAS.
+enum { PAUSE_SOFT = 1, OTHERS_MOST = 16 };                // OpenMP 5.0, 3.2.44.
 
 typedef void (*gemm_f32)(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                          const float *a, int a_pitch, const float *b, int b_pitch, float beta,
@@ -26,11 +28,22 @@ typedef int (*gemm_onednn)(char turn_a, char turn_b, int64_t m, int64_t n, int64
 static struct {
   gemm_f32 f32;  // With f64, or both NULL.
   gemm_f64 f64;
-  gemm_onednn onednn;                  // Serves f32 where it is.
-  int (*threads_of_caller)(void);      // OpenMP's, in the library's own runtime; NULL where it has
-  void (*set_threads_of_caller)(int);  // none.
+  gemm_onednn onednn;  // Serves f32 where it is.
   int threads;
 } blas;
+
+// What oneDNN shares its products by; NULL where its runtime lacks it. OpenMP counts threads by the
+// caller and keeps a team of them for each.
+static struct {
+  int (*threads)(void);
+  void (*set_threads)(int);
+  int (*host)(void);
+  int (*pause)(int kind, int device);
+} openmp;
+
+static _Atomic(const char *) team_owner;  // Whose team is kept.
+static _Atomic uint32_t others_in_a_row;  // Products since the owner's last one.
+static _Thread_local char caller;         // Its address is the thread's.
 
 static void find(void *library, const char *name, void *out_function) {
   char longer[80];
@@ -67,8 +80,10 @@ static bool take_onednn(void *library) {
     return false;
   }
   blas.onednn = single;
-  find(library, "omp_get_max_threads", &blas.threads_of_caller);
-  find(library, "omp_set_num_threads", &blas.set_threads_of_caller);
+  find(library, "omp_get_max_threads", &openmp.threads);
+  find(library, "omp_set_num_threads", &openmp.set_threads);
+  find(library, "omp_get_initial_device", &openmp.host);
+  find(library, "omp_pause_resource", &openmp.pause);
   return true;
 }
 
@@ -97,6 +112,7 @@ bool cpu_blas_start(const char *only, const char *found, uint32_t threads) {
   static const char *const cblas[] = {"libopenblas.so.0", "libblas.so.3"};
   static const char *const onednn[] = {"libdnnl.so.3", "libdnnl.so.2"};
   memset(&blas, 0, sizeof(blas));
+  memset(&openmp, 0, sizeof(openmp));
   blas.threads = (int)threads;
   if (only != NULL) {
     return strcmp(only, "none") != 0 && take_named(only);
@@ -187,22 +203,39 @@ static int32_t run_one(const kit_matmul *p, void *const *data, int64_t at) {
   return HAL_OK;
 }
 
+// One thread's team is kept, and passes to another that does many products without it. Teams that
+// together hold more threads than there are processors stop looking for work, and then each product
+// wakes its own.
+static void end_team(void) {
+  const char *owner = atomic_load(&team_owner);
+  bool is_mine = owner == NULL || owner == &caller;
+  if (is_mine || atomic_fetch_add(&others_in_a_row, 1) >= OTHERS_MOST) {
+    atomic_store(&team_owner, &caller);
+    atomic_store(&others_in_a_row, 0);
+  } else if (openmp.pause != NULL && openmp.host != NULL) {
+    openmp.pause(PAUSE_SOFT, openmp.host());
+  }
+}
+
 int32_t cpu_blas_run(kit_device *device, const kit_operator *use) {
   (void)device;
   kit_matmul p;
   kit_matmul_read(use, &p);
-  // OpenMP counts threads by caller, and a caller that waits for a stream may be the user's thread.
-  bool sets_threads = blas.threads_of_caller != NULL && blas.set_threads_of_caller != NULL;
-  int before = sets_threads ? blas.threads_of_caller() : 0;
+  // A caller that waits for a stream may be the user's thread.
+  bool sets_threads = openmp.threads != NULL && openmp.set_threads != NULL;
+  int before = sets_threads ? openmp.threads() : 0;
   if (sets_threads) {
-    blas.set_threads_of_caller(blas.threads);
+    openmp.set_threads(blas.threads);
   }
   int32_t status = HAL_OK;
   for (uint64_t i = 0; i < p.count && p.m > 0 && p.n > 0 && status == HAL_OK; ++i) {
     status = run_one(&p, use->data, (int64_t)i);
   }
   if (sets_threads) {
-    blas.set_threads_of_caller(before);
+    openmp.set_threads(before);
+  }
+  if (blas.onednn != NULL && p.dtype == HAL_DTYPE_F32) {
+    end_team();
   }
   return status;
 }

@@ -7,6 +7,13 @@
 
 enum { MOST_THREADS = 256, SPREAD_WORK = 100000 };
 
+// Programs of the launch that one worker begins with, and others take when theirs are done. From
+// launch to launch a worker has the same part, so that what it works on is in its caches.
+typedef struct part {
+  _Alignas(64) _Atomic uint64_t next;
+  uint64_t end;
+} part;
+
 static struct {
   pthread_mutex_t lock;
   vil_arena *arenas[MOST_THREADS];  // Not in use.
@@ -19,11 +26,12 @@ static struct {
   bool busy;
   const void *launch;
   uint32_t step;
-  uint64_t total, share;
+  uint64_t share;
+  uint32_t workers;  // The thread that launches, 0, and the helpers.
+  part parts[MOST_THREADS + 1];
   _Atomic bool open;      // Helpers may come in.
   _Atomic uint64_t turn;  // Counts launches, so that a helper joins each once.
   _Atomic uint32_t inside;
-  _Atomic uint64_t next;
   _Atomic int32_t status;
   char reason[400];
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -55,26 +63,29 @@ static void give_arena(vil_arena *arena) {
   }
 }
 
-// Runs shares of the pool's launch until none is left.
-static void work(vil_arena *arena) {
+static void run_share(uint64_t first, uint64_t count, vil_arena *arena) {
   char reason[400];
-  for (;;) {
-    uint64_t first = atomic_fetch_add(&pool.next, pool.share);
-    if (first >= pool.total || atomic_load(&pool.status) != HAL_OK) {
-      return;
+  int32_t status = arena == NULL ? HAL_ERROR_EXECUTION_FAILED
+                                 : vil_launch_run_range(pool.launch, pool.step, first, count, arena,
+                                                        pool.hooks, reason, sizeof(reason));
+  if (status != HAL_OK) {
+    pthread_mutex_lock(&pool.lock);
+    if (atomic_exchange(&pool.status, status) == HAL_OK) {
+      memcpy(pool.reason, arena == NULL ? "no host memory" : reason,
+             arena == NULL ? 15 : sizeof(reason));
     }
-    uint64_t count = pool.total - first < pool.share ? pool.total - first : pool.share;
-    int32_t status = arena == NULL
-                         ? HAL_ERROR_EXECUTION_FAILED
-                         : vil_launch_run_range(pool.launch, pool.step, first, count, arena,
-                                                pool.hooks, reason, sizeof(reason));
-    if (status != HAL_OK) {
-      pthread_mutex_lock(&pool.lock);
-      if (atomic_exchange(&pool.status, status) == HAL_OK) {
-        memcpy(pool.reason, arena == NULL ? "no host memory" : reason,
-               arena == NULL ? 15 : sizeof(reason));
-      }
-      pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+  }
+}
+
+// Runs shares of the pool's launch until none is left, its own part's first.
+static void work(vil_arena *arena, uint32_t worker) {
+  for (uint32_t i = 0; i < pool.workers; ++i) {
+    part *from = &pool.parts[(worker + i) % pool.workers];
+    uint64_t first;
+    while ((first = atomic_fetch_add(&from->next, pool.share)) < from->end &&
+           atomic_load(&pool.status) == HAL_OK) {
+      run_share(first, from->end - first < pool.share ? from->end - first : pool.share, arena);
     }
   }
 }
@@ -106,13 +117,12 @@ static bool join(uint64_t *seen) {
 }
 
 // Waking a thread costs more than a small launch: a helper looks for the next one before it sleeps.
-static void *help(void *unused) {
-  (void)unused;
+static void *help(void *number) {
   vil_arena *arena = vil_arena_create();
   for (uint64_t seen = 0; !atomic_load(&pool.stopping);) {
     kit_wait(is_called, &seen, &pool.turn, KIT_FOREVER);
     if (join(&seen)) {
-      work(arena);
+      work(arena, (uint32_t)(uintptr_t)number);
       atomic_fetch_sub(&pool.inside, 1);
       kit_wake(&pool.inside);
     }
@@ -129,7 +139,8 @@ static void start_helpers(void) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   for (pthread_t thread; pool.running < pool.wanted; ++pool.running) {
-    if (pthread_create(&thread, &attributes, help, NULL) != 0) {
+    void *number = (void *)(uintptr_t)(pool.running + 1);
+    if (pthread_create(&thread, &attributes, help, number) != 0) {
       break;
     }
   }
@@ -160,15 +171,18 @@ static bool run_spread(const void *launch, uint32_t step, uint64_t programs, vil
   pool.busy = true;
   pool.launch = launch;
   pool.step = step;
-  pool.total = programs;
-  pool.share = programs / ((pool.running + 1) * 8) + 1;
-  atomic_store(&pool.next, 0);
+  pool.workers = pool.running + 1;
+  pool.share = programs / (pool.workers * 8) + 1;
+  for (uint32_t i = 0; i < pool.workers; ++i) {
+    atomic_store(&pool.parts[i].next, programs * i / pool.workers);
+    pool.parts[i].end = programs * (i + 1) / pool.workers;
+  }
   atomic_store(&pool.status, HAL_OK);
   ++pool.turn;
   pool.open = true;
   pthread_mutex_unlock(&pool.lock);
   kit_wake(&pool.turn);
-  work(arena);
+  work(arena, 0);
   pthread_mutex_lock(&pool.lock);
   pool.open = false;
   pthread_mutex_unlock(&pool.lock);

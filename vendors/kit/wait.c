@@ -8,7 +8,7 @@
 
 #include "kit_state.h"
 
-enum { BUCKETS = 64, SPINS = 2000 };
+enum { BUCKETS = 64, SPINS = 2000, TRIES = 50 };  // TRIES: who spins may be about to end.
 
 typedef struct bucket {
   pthread_mutex_t lock;
@@ -68,14 +68,17 @@ bool kit_spin(bool (*ready)(void *context), void *context) {
   if (ready(context)) {
     return true;
   }
-  bool found = false;
-  if (atomic_fetch_add(&spinning, 1) < processors - 1) {  // One processor stays for the work.
-    for (int i = 0; i < SPINS && !found; ++i) {
-      pause_shortly();
-      found = ready(context);
+  bool found = false, counted = false;
+  for (int i = 0; i < SPINS && !found && (counted || i < TRIES); ++i) {
+    if (!counted && !(counted = atomic_fetch_add(&spinning, 1) < processors - 1)) {
+      atomic_fetch_sub(&spinning, 1);  // One processor stays for the work.
     }
+    pause_shortly();
+    found = ready(context);
   }
-  atomic_fetch_sub(&spinning, 1);
+  if (counted) {
+    atomic_fetch_sub(&spinning, 1);
+  }
   return found;
 }
 
