@@ -11,9 +11,13 @@ enum { NAP_NS = 50000, LONG_NAP_NS = 1600000, NAPS_NS = 10000000 };  // Then it 
 
 static _Atomic long nappers;
 
+// Whether work lies there that no waiting thread is at.
+static bool lies(kit_stream *stream) {
+  return atomic_load(&stream->left) != atomic_load(&stream->head) && !atomic_load(&stream->claimed);
+}
+
 static bool has_work(void *context) {
-  kit_stream *stream = context;
-  return atomic_load(&stream->head) != atomic_load(&stream->left) || atomic_load(&stream->closing);
+  return lies(context) || atomic_load(&((kit_stream *)context)->closing);
 }
 
 static bool claim(kit_stream *stream) {
@@ -36,17 +40,20 @@ static bool nap(kit_stream *stream, bool helped) {
       return true;
     }
     uint64_t left = atomic_load(&stream->left);
-    bool lies = left != atomic_load(&stream->head) && !atomic_load(&stream->claimed);
-    if (lies && left == lay) {
+    bool has_fresh = lies(stream);
+    if (has_fresh && left == lay) {
       return true;
     }
-    lay = lies ? left : UINT64_MAX;
+    lay = has_fresh ? left : UINT64_MAX;
     if (atomic_exchange(&stream->helped, false)) {
       helped = true;
       napped_ns = 0;
-      length_ns = length_ns < LONG_NAP_NS ? 2 * length_ns : LONG_NAP_NS;
     }
-    length_ns = lies ? NAP_NS : length_ns;
+    if (has_fresh) {
+      length_ns = NAP_NS;
+    } else if (helped && length_ns < LONG_NAP_NS) {
+      length_ns *= 2;
+    }
   }
   return has_work(stream);
 }
