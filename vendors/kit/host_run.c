@@ -19,7 +19,8 @@ static struct {
   vil_arena *arenas[MOST_THREADS];  // Not in use.
   uint32_t arena_count;
   uint32_t wanted;  // Helper threads.
-  _Atomic uint32_t running;
+  uint32_t running;
+  pthread_t helpers[MOST_THREADS];
   _Atomic bool stopping;
   const vil_hooks *hooks;
   // The launch that the helpers work on; one at a time, others run on their stream's thread alone.
@@ -100,11 +101,6 @@ static bool is_empty(void *unused) {
   return atomic_load(&pool.inside) == 0;
 }
 
-static bool is_ended(void *unused) {
-  (void)unused;
-  return atomic_load(&pool.running) == 0;
-}
-
 static bool join(uint64_t *seen) {
   pthread_mutex_lock(&pool.lock);
   bool joined = pool.open;
@@ -128,35 +124,30 @@ static void *help(void *number) {
     }
   }
   vil_arena_free(arena);
-  atomic_fetch_sub(&pool.running, 1);
-  kit_wake(&pool.running);
   return NULL;
 }
 
 // Starts helper threads that are missing; with the pool locked.
 static void start_helpers(void) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  for (pthread_t thread; pool.running < pool.wanted; ++pool.running) {
+  while (pool.running < pool.wanted) {
     void *number = (void *)(uintptr_t)(pool.running + 1);
-    if (pthread_create(&thread, &attributes, help, number) != 0) {
+    if (pthread_create(&pool.helpers[pool.running], NULL, help, number) != 0) {
       break;
     }
+    ++pool.running;
   }
-  pthread_attr_destroy(&attributes);
 }
 
 void kit_host_stop(void) {
   atomic_store(&pool.stopping, true);
   kit_wake(&pool.turn);
-  kit_wait(is_ended, NULL, &pool.running, KIT_FOREVER);
-  pthread_mutex_lock(&pool.lock);
+  while (pool.running != 0) {
+    pthread_join(pool.helpers[--pool.running], NULL);
+  }
   pool.stopping = false;
   while (pool.arena_count != 0) {
     vil_arena_free(pool.arenas[--pool.arena_count]);
   }
-  pthread_mutex_unlock(&pool.lock);
 }
 
 // Runs one step with the helpers; false when they are busy with another launch.
