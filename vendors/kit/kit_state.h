@@ -216,7 +216,7 @@ struct kit_stream {
   kit_switch claimed;      // A thread takes operations off the queue.
   _Atomic bool called;     // Somebody waits: the stream's thread shall look at once.
   kit_switch helped;       // A waiting thread has done operations, or could have.
-  _Atomic bool deep;       // The stream's thread sleeps until it is woken.
+  kit_switch deep;         // The stream's thread sleeps until it is woken.
   _Atomic int32_t failed;  // Status of the first failure; set after the three below.
   uint64_t failed_id;
   uint64_t failed_at_ns;
