@@ -27,16 +27,10 @@ device = hal.open(PORT)
 module = recipes.elementwise("un", "neg", [dtypes.f32], dtypes.f32)
 FORMAT = "vil.v1" if PORT == "vulkan" else "source." + PORT
 text = encode(module) if PORT == "vulkan" else image(module, device.hcd)
-wrong, together = [], threading.Barrier(THREADS)
 
-def work(number):
-    try:
-        with device.stream() as stream:
-            together.wait()
-            for turn in range(TURNS):
-                one_turn(stream, number * TURNS + turn)
-    except Exception as error:
-        wrong.append(f"{type(error).__name__}: {error}")
+def turns(stream, number):
+    for turn in range(TURNS):
+        one_turn(stream, number * TURNS + turn)
 
 def one_turn(stream, seed):
     bytes_ = np.arange(seed, seed + 64, dtype=np.uint8)
@@ -59,11 +53,6 @@ def one_turn(stream, seed):
     wanted[41:47] = seed % 251
     if back.tolist() != wanted.tolist() or none.any():
         wrong.append(f"turn {seed}: {back.tolist()}")
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print("\\n".join(wrong) if wrong else "right")
 """
 
 LARGE = """
@@ -77,17 +66,9 @@ THREADS, TURNS, ROWS = 4, 300, 64
 device = hal.open("cpu")
 module = recipes.elementwise("un", "neg", [dtypes.f32], dtypes.f32)
 kernel = device.load(encode(module), "vil.v1")[module.kernels[0].name]
-wrong, together = [], threading.Barrier(THREADS)
 
-def work(number):
-    try:
-        with device.stream() as stream:
-            together.wait()
-            turns(stream, number, 2000 + 1000 * number)
-    except Exception as error:
-        wrong.append(f"{type(error).__name__}: {error}")
-
-def turns(stream, number, columns):
+def turns(stream, number):
+    columns = 2000 + 1000 * number
     x, y = (device.array(np.zeros((ROWS, columns), np.float32)) for _ in range(2))
     for turn in range(1, TURNS + 1):
         stream.fill(x, turn)
@@ -95,6 +76,19 @@ def turns(stream, number, columns):
         stream.synchronize()
         if (y.numpy() != -turn).any():
             wrong.append(f"launch {turn} of thread {number}")
+"""
+
+# Calls `turns(stream, number)` of the text before it on THREADS threads at once.
+TOGETHER = """
+wrong, together = [], threading.Barrier(THREADS)
+
+def work(number):
+    try:
+        with device.stream() as stream:
+            together.wait()
+            turns(stream, number)
+    except Exception as error:
+        wrong.append(f"{type(error).__name__}: {error}")
 
 threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
 for thread in threads: thread.start()
@@ -120,7 +114,11 @@ def test_threads_with_streams_of_their_own_get_their_own_bytes(port: str, tmp_pa
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", f"HAL_{port}"))}
     clean |= {"LD_LIBRARY_PATH": str(tmp_path / "lib"), "FAKE_CUDA_CACHE": str(tmp_path / "kept")}
     done = subprocess.run(
-        [sys.executable, "-c", CODE, port], env=clean, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", CODE + TOGETHER, port],
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "right"), done.stderr[-8000:]
 
@@ -128,7 +126,7 @@ def test_threads_with_streams_of_their_own_get_their_own_bytes(port: str, tmp_pa
 def test_large_launches_of_several_streams_run_whole_and_apart() -> None:
     """Helper threads share one launch; those of other streams run beside it."""
     done = subprocess.run(
-        [sys.executable, "-c", LARGE],
+        [sys.executable, "-c", LARGE + TOGETHER],
         env=os.environ | {"HAL_CPU_THREADS": "8"},
         capture_output=True,
         text=True,
